@@ -1,0 +1,81 @@
+"""The cells of one call: every pair of a query and a key, and where each stands.
+
+Axes, here and in all of `core`: `*batch` the batch axes of the call (the last one is heads, where there
+are heads), `m` queries, `n` keys. Row `i` of a call is its i-th query and stands at position `first + i`;
+column `j` is its j-th key and stands at position `j`.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.core.errors import Misfit, integers, whole
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Cells:
+    """What a score, a predicate or a factor may know of a call besides its vectors.
+
+    Attributes:
+        batch: The call's batch axes, broadcast over query, key and value.
+        rows: The number of queries, m.
+        columns: The number of keys, n.
+        first: The position of row 0: an int, or a tensor with exactly the call's batch axes.
+        device: Where position tensors are made.
+    """
+
+    batch: tuple[int, ...]
+    rows: int
+    columns: int
+    first: int | Tensor
+    device: torch.device
+
+    def __post_init__(self) -> None:
+        if isinstance(self.first, Tensor):
+            self.fit(integers(self.first, "first").shape, (), "first")
+        else:
+            whole(self.first, "first", least=0)
+
+    @property
+    def row_position(self) -> Int[Tensor, "*#batch m 1"]:
+        """The position of each query, as a column; with batch axes when `first` has them."""
+        steps = torch.arange(self.rows, device=self.device)
+        if isinstance(self.first, Tensor):
+            return (self.first[..., None] + steps)[..., None]
+        return (steps + self.first)[:, None]
+
+    @property
+    def column_position(self) -> Int[Tensor, "1 n"]:
+        """The position of each key, as a row."""
+        return torch.arange(self.columns, device=self.device)[None, :]
+
+    def fit(self, shape: Sequence[int], after: Sequence[str], name: str) -> None:
+        """Checks a tensor that comes with a call: `after` names the axes that follow its batch axes.
+
+        A tensor has either none of the call's batch axes or exactly all of them, each of size 1 or equal:
+        a length per example must never line up with heads by accident. The axes that follow may be of
+        size 1, or of the call's: "m" rows, "n" columns.
+
+        Raises:
+            Misfit: with the shapes, and the remedy.
+        """
+        axes = len(shape) - len(after)
+        sizes = {"m": self.rows, "n": self.columns}
+        wanted = (*self.batch, *(sizes[a] for a in after))
+        if axes not in (0, len(self.batch)) or len(shape) < len(after):
+            example = tuple(size if place else 1 for place, size in enumerate(wanted))
+            raise Misfit(
+                f"{name} has shape {tuple(shape)}, which is {max(axes, 0)} batch axes{_followed(after)}, "
+                f"but the call has {len(self.batch)} batch axes {self.batch}: give none of them or all of them, "
+                f"with size 1 where it does not vary, for example {example}"
+            )
+        for have, want in zip(reversed(shape), reversed(wanted), strict=False):
+            if have not in (1, want):
+                raise Misfit(f"{name} has shape {tuple(shape)}, but the call needs {wanted} (or size 1 on any axis)")
+
+
+def _followed(after: Sequence[str]) -> str:
+    return f" and ({', '.join(after)})" if after else ""

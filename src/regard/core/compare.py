@@ -1,0 +1,220 @@
+"""Scores that compare vectors: dot, scaled dot, cosine, general, additive; and one from the query alone.
+
+Widths: d_q of a query, d_k of a key, `hidden` inside a learned score. Which to choose: `scaled_dot` unless
+you have a reason; `General` or `Additive` where query and key have different widths or come from different
+networks; `Cosine` for content addressing, where only direction matters; `Location` to repeat the paper.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.core.cells import Cells
+from regard.core.errors import Misfit, whole
+from regard.core.score import Score, Share, check_width
+
+
+class Dot(Score):
+    """`scale · q·k`. Ready to use: `dot`, with scale 1 (Luong et al. 2015, arXiv:1508.04025)."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__()
+        self.scale = float(scale)
+
+    def forward(
+        self, query: Float[Tensor, "*_ m d"], key: Float[Tensor, "*_ n d"], cells: Cells
+    ) -> Float[Tensor, "*_ m n"]:
+        del cells
+        return (query * self.scale if self.scale != 1 else query) @ key.mT
+
+    def check(self, query_width: int, key_width: int, cells: Cells) -> None:
+        _same_width(self, query_width, key_width)
+
+    def __repr__(self) -> str:
+        return "dot" if self.scale == 1 else f"Dot(scale={self.scale})"
+
+
+class ScaledDot(Score):
+    """`q·k / √d_k`. Ready to use: `scaled_dot` (Vaswani et al. 2017, arXiv:1706.03762).
+
+    d_k is the width of one key, so the width of one head: neither the model's width nor the sequence's length.
+    """
+
+    def forward(
+        self, query: Float[Tensor, "*_ m d"], key: Float[Tensor, "*_ n d"], cells: Cells
+    ) -> Float[Tensor, "*_ m n"]:
+        del cells
+        return (query / math.sqrt(max(query.shape[-1], 1))) @ key.mT
+
+    def check(self, query_width: int, key_width: int, cells: Cells) -> None:
+        _same_width(self, query_width, key_width)
+
+    def __repr__(self) -> str:
+        return "scaled_dot"
+
+
+dot = Dot()
+scaled_dot = ScaledDot()
+
+
+class Cosine(Score):
+    """`β · q·k / (|q| |k|)`: content-based addressing (Graves et al. 2014, arXiv:1410.5401, eq. 6).
+
+    A vector of zeros has no direction: its cosine is 0 with everything, and so is its gradient.
+
+    Args:
+        strength: β, a number or a tensor: a scalar, or one value for each cell of the call's batch axes.
+            A parameter is learned.
+    """
+
+    def __init__(self, strength: float | Tensor = 1.0) -> None:
+        super().__init__()
+        self.strength: float | Tensor
+        if isinstance(strength, nn.Parameter):
+            self.strength = strength
+        elif isinstance(strength, Tensor):
+            self.register_buffer("strength", strength, persistent=False)
+        elif isinstance(strength, bool) or not isinstance(strength, (int, float)):
+            raise TypeError(
+                f"Cosine: strength must be a number or a tensor, got {type(strength).__name__}: {strength!r}"
+            )
+        else:
+            self.strength = float(strength)
+
+    def forward(
+        self, query: Float[Tensor, "*_ m d"], key: Float[Tensor, "*_ n d"], cells: Cells
+    ) -> Float[Tensor, "*_ m n"]:
+        del cells
+        strength = self.strength[..., None, None] if isinstance(self.strength, Tensor) else self.strength
+        return strength * (direction(query) @ key.mT)
+
+    def key_share(self, key: Float[Tensor, "*batch n d"]) -> Share:
+        return direction(key)
+
+    def check(self, query_width: int, key_width: int, cells: Cells) -> None:
+        _same_width(self, query_width, key_width)
+        if isinstance(self.strength, Tensor):
+            cells.fit(self.strength.shape, (), "Cosine's strength")
+
+
+def direction(vectors: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+    """Each vector divided by its length; a vector of zeros stays so, and passes no gradient.
+
+    The division by the largest entry keeps the squares from overflowing or vanishing; being a constant
+    factor of numerator and denominator, it has no gradient.
+    """
+    if vectors.shape[-1] == 0:
+        return vectors
+    largest = vectors.detach().abs().amax(-1, keepdim=True)
+    vectors = vectors / torch.where(largest > 0, largest, 1)
+    square = vectors.square().sum(-1, keepdim=True)
+    return torch.where(largest > 0, vectors * torch.where(largest > 0, square, 1).rsqrt(), 0)
+
+
+class General(Score):
+    """`qᵀ W k` (Luong et al. 2015, arXiv:1508.04025).
+
+    Attributes:
+        weight: W, (query_width, key_width). Drawn from U(±1/√key_width).
+    """
+
+    def __init__(self, query_width: int, key_width: int) -> None:
+        super().__init__()
+        self.query_width = whole(query_width, "General: query_width", least=1)
+        self.key_width = whole(key_width, "General: key_width", least=1)
+        self.weight = nn.Parameter(torch.empty(query_width, key_width).uniform_(-1, 1) / math.sqrt(key_width))
+
+    def forward(
+        self, query: Float[Tensor, "*_ m d_q"], key: Float[Tensor, "*_ n _"], cells: Cells
+    ) -> Float[Tensor, "*_ m n"]:
+        del cells
+        return query @ key.mT
+
+    def key_share(self, key: Float[Tensor, "*batch n d_k"]) -> Share:
+        return key @ self.weight.mT
+
+    def check(self, query_width: int, key_width: int, cells: Cells) -> None:
+        check_width(repr(self), "queries", query_width, self.query_width)
+        self.check_key_width(key_width)
+
+    def check_key_width(self, key_width: int) -> None:
+        check_width(repr(self), "keys", key_width, self.key_width)
+
+
+class Additive(Score):
+    """`vᵀ tanh(W q + U k)` (Bahdanau et al. 2015, arXiv:1409.0473; Luong's "concat" is the same, W and U one).
+
+    Attributes:
+        query: W, (hidden, query_width).
+        key: U, (hidden, key_width).
+        vector: v, (hidden,). Drawn from U(±1/√hidden).
+    """
+
+    def __init__(self, query_width: int, key_width: int, hidden: int) -> None:
+        super().__init__()
+        self.query_width = whole(query_width, "Additive: query_width", least=1)
+        self.key_width = whole(key_width, "Additive: key_width", least=1)
+        self.hidden = whole(hidden, "Additive: hidden", least=1)
+        self.query = nn.Linear(query_width, hidden, bias=False)
+        self.key = nn.Linear(key_width, hidden, bias=False)
+        self.vector = nn.Parameter(torch.empty(hidden).uniform_(-1, 1) / math.sqrt(hidden))
+
+    def forward(
+        self, query: Float[Tensor, "*_ m d_q"], key: Float[Tensor, "*_ n _"], cells: Cells
+    ) -> Float[Tensor, "*_ m n"]:
+        del cells
+        asked: Tensor = self.query(query)
+        return torch.tanh(asked[..., :, None, :] + key[..., None, :, :]) @ self.vector
+
+    def key_share(self, key: Float[Tensor, "*batch n d_k"]) -> Share:
+        share: Tensor = self.key(key)
+        return share
+
+    def check(self, query_width: int, key_width: int, cells: Cells) -> None:
+        check_width(repr(self), "queries", query_width, self.query_width)
+        self.check_key_width(key_width)
+
+    def check_key_width(self, key_width: int) -> None:
+        check_width(repr(self), "keys", key_width, self.key_width)
+
+
+class Location(Score):
+    """`W q`, a score for each position from the query alone (Luong et al. 2015, arXiv:1508.04025).
+
+    It fixes a longest sequence: a call with more keys is refused. Shorter ones use the first rows of W.
+
+    Attributes:
+        weight: W, (longest, query_width). Drawn from U(±1/√query_width).
+    """
+
+    def __init__(self, query_width: int, longest: int) -> None:
+        super().__init__()
+        self.query_width = whole(query_width, "Location: query_width", least=1)
+        self.longest = whole(longest, "Location: longest", least=1)
+        self.weight = nn.Parameter(torch.empty(longest, query_width).uniform_(-1, 1) / math.sqrt(query_width))
+
+    def forward(self, query: Float[Tensor, "*_ m d_q"], key: tuple[()], cells: Cells) -> Float[Tensor, "*_ m n"]:
+        del key
+        return query @ self.weight[: cells.columns].mT
+
+    def key_share(self, key: Float[Tensor, "*batch n _"]) -> Share:
+        del key
+        return ()
+
+    def check(self, query_width: int, key_width: int, cells: Cells) -> None:
+        check_width(repr(self), "queries", query_width, self.query_width)
+        if cells.columns > self.longest:
+            raise Misfit(
+                f"{self!r} scores at most {self.longest} keys, got {cells.columns}: "
+                f"make it with longest={cells.columns}"
+            )
+
+
+def _same_width(score: Score, query_width: int, key_width: int) -> None:
+    if query_width != key_width:
+        raise Misfit(
+            f"{score!r} compares vectors of one width, got queries of width {query_width} "
+            f"and keys of width {key_width}: use General({query_width}, {key_width}) or Additive({query_width}, {key_width}, hidden=…)"
+        )

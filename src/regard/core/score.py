@@ -1,0 +1,251 @@
+"""How well a query matches a key: the interface, prepared keys, and sums.
+
+A score has two seats. `key_share(key)` is what can be computed from the keys alone, once; `forward(query,
+share, cells)` compares queries with it. A recurrent decoder asks the same keys at every step, so
+`score.prepare(key)` runs the first seat ahead and its result goes wherever a key does.
+
+To write one's own, subclass `Score` and define `forward`; `key_share` is the key itself unless you say more.
+Keys and queries that reach a score are finite: an entry that is not is replaced by 0 before, and its row
+of the output marked after, by the operation (see `plain.py`).
+"""
+
+import dataclasses
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, final
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.core.cells import Cells
+from regard.core.errors import Misfit
+
+Share = Tensor | tuple["Share", ...]
+"""What a score keeps of the keys: a tensor whose first axes are the batch axes, or a tuple of such."""
+
+
+class Score(nn.Module, ABC):
+    """A score function. It is a module, so that what it learns is found, moved and saved."""
+
+    @abstractmethod
+    def forward(self, query: Float[Tensor, "*_ m _"], key: Any, cells: Cells) -> Float[Tensor, "*_ _ _"]:
+        """The scores, in a shape that broadcasts to (*batch, m, n).
+
+        Args:
+            query: The queries, (*batch, m, d_q).
+            key: What `key_share` made of the keys; the keys themselves, (*batch, n, d_k), by default.
+            cells: Where the queries and the keys stand.
+        """
+
+    def key_share(self, key: Float[Tensor, "*batch n _"]) -> Share:
+        """What the score can do with the keys alone."""
+        return key
+
+    def check(self, query_width: int, key_width: int, cells: Cells) -> None:
+        """Raises `Misfit` if the score cannot be used on vectors of these widths, on these cells."""
+        del query_width, key_width, cells
+
+    @final
+    def prepare(self, key: Float[Tensor, "*batch n width"]) -> "Prepared":
+        """Does the keys' share of the work once. The result is accepted wherever a key is.
+
+        >>> import torch
+        >>> from regard.core import Additive, attend
+        >>> score = Additive(2, 3, hidden=5)
+        >>> source, query = torch.randn(1, 7, 3), torch.randn(1, 1, 2)
+        >>> keys = score.prepare(source)                        # once
+        >>> attend(query, keys, source, score=score).shape      # at every step
+        torch.Size([1, 1, 3])
+        """
+        sound, key = sound_rows(key)
+        self.check_key_width(key.shape[-1])
+        return Prepared(self, self.key_share(key), sound, key.shape[-1], key.dtype)
+
+    def check_key_width(self, key_width: int) -> None:
+        """Raises `Misfit` if keys of this width cannot be prepared."""
+        del key_width
+
+    @final
+    def __add__(self, other: "Score") -> "Score":
+        if not isinstance(other, Score):
+            remedy = "wrap a tensor in Bias(tensor)" if isinstance(other, Tensor) else "both sides must be scores"
+            raise TypeError(f"{self!r} + {type(other).__name__}: {remedy}")
+        return Sum(*_terms(self), *_terms(other))
+
+    def __repr__(self) -> str:
+        names = [n for n in inspect.signature(type(self).__init__).parameters if n != "self"]
+        settings = [f"{n}={getattr(self, n)!r}" for n in names if isinstance(getattr(self, n, None), (int, float, str))]
+        return f"{type(self).__name__}({', '.join(settings)})"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Prepared:
+    """Keys of which a score has done its share. Made by `score.prepare(key)`, used with that score only.
+
+    It holds what the score's weights gave at that moment: prepare again after they have changed.
+
+    Attributes:
+        score: The score that made it.
+        share: What the score keeps of the keys.
+        sound: (*batch, n), False for a key with an entry that is not finite.
+        width: The width of the keys.
+        dtype: The type of the keys.
+    """
+
+    score: Score
+    share: Share
+    sound: Bool[Tensor, "*batch n"]
+    width: int
+    dtype: torch.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the keys, (*batch, n, d_k)."""
+        return (*self.sound.shape, self.width)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the keys are."""
+        return self.sound.device
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Prepared":
+        """The same keys after a change of their batch axes, such as the choice or repetition of examples.
+
+        >>> import torch
+        >>> from regard.core import scaled_dot
+        >>> keys = scaled_dot.prepare(torch.randn(3, 5, 7))
+        >>> keys.map(lambda t: t.repeat_interleave(4, dim=0)).shape   # four beams an example
+        (12, 5, 7)
+        """
+        return dataclasses.replace(self, share=_map(change, self.share), sound=change(self.sound))
+
+    def __repr__(self) -> str:
+        return f"Prepared{self.shape} by {self.score!r}"
+
+
+def _map(change: Callable[[Tensor], Tensor], share: Share) -> Share:
+    if isinstance(share, Tensor):
+        return change(share)
+    return tuple(_map(change, part) for part in share)
+
+
+def sound_rows(
+    vectors: Float[Tensor, "*batch k d"],
+) -> tuple[Bool[Tensor, "*batch k"], Float[Tensor, "*batch k d"]]:
+    """Which rows hold finite numbers only, and the vectors with every other row set to 0.
+
+    The rows are set to 0 before anything is computed from them, so that what is not finite reaches no
+    gradient, not even multiplied by 0. Where a sum shows at once that all is finite, nothing is copied.
+    """
+    if surely_finite(vectors):
+        return torch.ones((), dtype=torch.bool, device=vectors.device).expand(vectors.shape[:-1]), vectors
+    sound = vectors.isfinite().all(-1)
+    return sound, torch.where(sound[..., None], vectors, 0)
+
+
+def surely_finite(vectors: Tensor) -> bool:
+    """True if one pass shows that every entry is finite; False says nothing.
+
+    It reads a number back, so it is for the CPU, outside of a compiler: elsewhere False, without a look.
+    """
+    if torch.compiler.is_compiling() or vectors.device.type != "cpu":
+        return False
+    return bool(vectors.detach().sum().isfinite())
+
+
+class Sum(Score):
+    """The sum of scores, term by term: `scaled_dot + Alibi(8)`."""
+
+    def __init__(self, *terms: Score) -> None:
+        super().__init__()
+        self.terms = nn.ModuleList(terms)
+
+    def forward(self, query: Float[Tensor, "*_ m _"], key: tuple[Share, ...], cells: Cells) -> Float[Tensor, "*_ _ _"]:
+        parts = [term(query, share, cells) for term, share in zip(self.terms, key, strict=True)]
+        total: Tensor = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        return total
+
+    def key_share(self, key: Float[Tensor, "*batch n _"]) -> Share:
+        return tuple(term.key_share(key) for term in _scores(self.terms))
+
+    def check(self, query_width: int, key_width: int, cells: Cells) -> None:
+        for term in _scores(self.terms):
+            term.check(query_width, key_width, cells)
+
+    def check_key_width(self, key_width: int) -> None:
+        for term in _scores(self.terms):
+            term.check_key_width(key_width)
+
+    def __repr__(self) -> str:
+        return " + ".join(repr(term) for term in self.terms)
+
+
+class SoftCap(Score):
+    """`limit · tanh(score / limit)`: another score, held between -limit and limit (Gemma 2)."""
+
+    def __init__(self, score: Score, limit: float) -> None:
+        super().__init__()
+        self.score = score
+        self.limit = limit
+
+    def forward(self, query: Float[Tensor, "*_ m _"], key: Share, cells: Cells) -> Float[Tensor, "*_ _ _"]:
+        inner: Tensor = self.score(query, key, cells)
+        return self.limit * torch.tanh(inner / self.limit)
+
+    def key_share(self, key: Float[Tensor, "*batch n _"]) -> Share:
+        return self.score.key_share(key)
+
+    def check(self, query_width: int, key_width: int, cells: Cells) -> None:
+        self.score.check(query_width, key_width, cells)
+
+    def check_key_width(self, key_width: int) -> None:
+        self.score.check_key_width(key_width)
+
+    def __repr__(self) -> str:
+        return f"softcap({self.score!r}, {self.limit})"
+
+
+def softcap(score: Score, limit: float) -> Score:
+    """Holds a score between -limit and limit: `limit · tanh(score / limit)`.
+
+    Forbidden cells stay forbidden: they are no part of a score. Terms added outside are not capped.
+
+    Raises:
+        TypeError: if `score` is not a score or `limit` not a number.
+        ValueError: if `limit` is not above 0.
+    """
+    as_score(score, "softcap: score")
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)):
+        raise TypeError(f"softcap: limit must be a number, got {type(limit).__name__}: {limit!r}")
+    if not limit > 0:
+        raise ValueError(f"softcap: limit must be above 0, got {limit}")
+    return SoftCap(score, float(limit))
+
+
+def _terms(score: Score) -> tuple[Score, ...]:
+    return tuple(_scores(score.terms)) if isinstance(score, Sum) else (score,)
+
+
+def _scores(modules: nn.ModuleList) -> list[Score]:
+    return [module for module in modules if isinstance(module, Score)]
+
+
+def as_score(value: object, name: str = "score") -> Score:
+    """Checks that an argument is a score, and says what to do with one that is not."""
+    if isinstance(value, Score):
+        return value
+    if isinstance(value, type) and issubclass(value, Score):
+        raise TypeError(f"{name} must be a score, got the class {value.__name__}: make one, {value.__name__}(…)")
+    if isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a score, got a Tensor: a bias goes in as score + Bias(tensor)")
+    raise TypeError(f"{name} must be a score such as scaled_dot or Additive(…), got {value!r}")
+
+
+def check_width(name: str, side: str, have: int, want: int) -> None:
+    """Raises `Misfit` if a vector's width is not the one that a score was made for."""
+    if have != want:
+        raise Misfit(f"{name} was made for {side} of width {want}, got {side} of width {have}")
