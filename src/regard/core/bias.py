@@ -75,7 +75,7 @@ class Alibi(_Positional):
         # Exponents, not slopes: they are exact in every type that the module may be moved to.
         self.register_buffer("exponent", torch.tensor(_alibi_exponents(heads)), persistent=False)
 
-    def forward(self, query: Float[Tensor, "*_ m _"], key: tuple[()], cells: Cells) -> Float[Tensor, "heads _ n"]:
+    def forward(self, query: Float[Tensor, "*_ m _"], key: tuple[()], cells: Cells) -> Float[Tensor, "*_ heads m n"]:
         del key
         distance = (cells.row_position - cells.column_position).abs()
         slope = torch.exp2(self.exponent.to(at_least_single(query.dtype)))

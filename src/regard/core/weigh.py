@@ -120,12 +120,12 @@ def _entmax_1_5(z: Scores) -> Scores:
     return torch.where(support, z - threshold, 0).clamp_min(0).square()
 
 
-def _sorted(z: Scores) -> tuple[Scores, Scores]:
+def _sorted(z: Scores) -> tuple[Scores, Float[Tensor, "n"]]:
     order = z.detach().sort(-1, descending=True).values
     return order, torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
 
 
-def _at_last(holds: Open, values: Scores) -> Scores:
+def _at_last(holds: Open, values: Scores) -> Float[Tensor, "*batch m 1"]:
     """The value at the last sorted place where a condition holds: it holds for a leading run, from the first."""
     last = holds.sum(-1, keepdim=True).clamp_min(1) - 1
     return values.gather(-1, last)

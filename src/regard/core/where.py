@@ -64,6 +64,8 @@ def _predicate(other: object, sign: str) -> Where:
 
 
 class _Everywhere(Where):
+    """Every key, for every query."""
+
     def allowed(self, cells: Cells) -> Bool[Tensor, "1 1"]:
         return torch.ones(1, 1, dtype=torch.bool, device=cells.device)
 
@@ -75,6 +77,8 @@ class _Everywhere(Where):
 
 
 class _Causal(Where):
+    """The keys at or before the query's own position."""
+
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ m n"]:
         return cells.column_position <= cells.row_position
 
