@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import jaxtyping
 import pytest
-import torch
-
 import tests.checking  # noqa: F401  the shape checks look it up by name
+import torch
 
 
 @pytest.fixture(autouse=True)

@@ -61,9 +61,9 @@ def bucket(offset: int, buckets: int, furthest: int, both_ways: bool) -> int:
     if distance < exact:
         return start + distance
     chosen = exact
-    while chosen + 1 < buckets and distance >= exact * (furthest / exact) ** ((chosen + 1 - exact) / (buckets - exact)) * (
-        1 - 1e-6
-    ):
+    while chosen + 1 < buckets and distance >= exact * (furthest / exact) ** (
+        (chosen + 1 - exact) / (buckets - exact)
+    ) * (1 - 1e-6):
         chosen += 1
     return start + chosen
 
@@ -140,7 +140,9 @@ def sinusoid(position: int, width: int) -> list[float]:
     return out
 
 
-def rotated(vector: Vector, position: int, base: float, pair: Callable[[int], tuple[int, int]], turned: int) -> list[float]:
+def rotated(
+    vector: Vector, position: int, base: float, pair: Callable[[int], tuple[int, int]], turned: int
+) -> list[float]:
     """Each pair of the first `turned` entries as a complex number, times e^{i · position · base^{-2i/turned}}."""
     out = list(vector)
     for i in range(turned // 2):

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from tests import reference
 from torch import Tensor, nn
 
 import regard
 from regard.core import Score, Weigh, Where
-from tests import reference
 
 
 class At(NamedTuple):
@@ -185,8 +185,7 @@ def _softcap(sizes: Sizes) -> tuple[Score, Pair]:
     return (
         regard.softcap(regard.dot, 2.0) + regard.Alibi(sizes.heads),
         lambda at, q, k: (
-            2.0 * math.tanh(reference.dot(q, k) / 2.0)
-            - reference.alibi_slope(sizes.heads, at.head) * abs(at.i - at.j)
+            2.0 * math.tanh(reference.dot(q, k) / 2.0) - reference.alibi_slope(sizes.heads, at.head) * abs(at.i - at.j)
         ),
     )
 
@@ -337,7 +336,9 @@ def call(score: ScoreCase, where: WhereCase, sizes: Sizes = Sizes()) -> Call:
         for head in range(sizes.heads):
             for row in range(sizes.m):
                 cells = [At(example, head, row, j, sizes.first + row, j) for j in range(sizes.n)]
-                rows.append([pair(at, q[example][head][row], k[example][head][at.j]) if cell(at) else None for at in cells])
+                rows.append(
+                    [pair(at, q[example][head][row], k[example][head][at.j]) if cell(at) else None for at in cells]
+                )
     return Call(sizes, query, key, value, made_score, made_where, rows)
 
 

@@ -110,7 +110,10 @@ def settled(module, dtype: torch.dtype):
     module.to(dtype)
     with torch.no_grad():
         for parameter in module.parameters():
-            parameter.normal_(std=max(parameter.shape[0] if parameter.ndim else 1, 4) ** -0.5)
+            if parameter.ndim:
+                parameter.normal_(std=max(parameter.shape[0], 4) ** -0.5)
+            else:
+                parameter.uniform_(0.5, 1.5)
     return module
 
 

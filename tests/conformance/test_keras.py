@@ -17,7 +17,6 @@ keras = pytest.importorskip("keras", reason="Keras is not installed")
 if keras.backend.backend() != "torch":
     pytest.skip(f"Keras runs on {keras.backend.backend()} here, not on PyTorch", allow_module_level=True)
 
-from regard.core import Additive, Dot, attend, causal, dot, everywhere, given, weights, window  # noqa: E402
 from tests.conformance.peers import (  # noqa: E402
     BATCH,
     COLUMNS,
@@ -39,17 +38,19 @@ from tests.conformance.peers import (  # noqa: E402
     settled,
 )
 
+from regard.core import Additive, Dot, attend, causal, everywhere, given, weights, window  # noqa: E402
+
 KEY_WIDTH, VALUE_WIDTH, VALUE_HEAD_WIDTH = 13, 17, 19
 
 
 def same_score(layer, dtype):
     """The score of `Attention` or `AdditiveAttention`, with the numbers that the layer has learned."""
-    scale = layer.scale.value if layer.use_scale else 1.0
+    scale = layer.scale.value.detach() if layer.use_scale else 1.0
     if isinstance(layer, keras.layers.AdditiveAttention):
         return additive(1.0, scale, dtype)
     if layer.score_mode == "concat":
-        return additive(scale, layer.concat_score_weight.value, dtype)
-    return Dot(scale)
+        return additive(scale, layer.concat_score_weight.value.detach(), dtype)
+    return Dot(float(scale))
 
 
 def additive(inner, vector, dtype):

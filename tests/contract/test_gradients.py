@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from tests.registry import SCORES, WEIGHS, WHERES, ScoreCase, Sizes, WeighCase, WhereCase, call
 
 import regard
-from tests.registry import SCORES, WEIGHS, WHERES, ScoreCase, Sizes, WeighCase, WhereCase, call
 
 SMALL = Sizes(examples=1, heads=2, m=2, n=3, first=1, width=2, value_width=2)
 
@@ -29,9 +29,7 @@ class _Attention(torch.nn.Module):
         self.score, self.where, self.weigh = score, where, weigh
 
     def forward(self, query, key, value):
-        return regard.attend(
-            query, key, value, score=self.score, where=self.where, weigh=self.weigh, first=SMALL.first
-        )
+        return regard.attend(query, key, value, score=self.score, where=self.where, weigh=self.weigh, first=SMALL.first)
 
 
 SOFTMAX, CAUSAL = WEIGHS[0], WHERES[1]

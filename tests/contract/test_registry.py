@@ -4,10 +4,10 @@ import inspect
 from pathlib import Path
 
 import pytest
+from tests.registry import OPERATIONS, PARTS, SCORES, WEIGHS, WHERES
 
 import regard
 import regard.core
-from tests.registry import OPERATIONS, PARTS, SCORES, WEIGHS, WHERES
 
 LISTED = {*OPERATIONS, *PARTS} | {name for case in (*SCORES, *WHERES, *WEIGHS) for name in case.public}
 
@@ -35,5 +35,5 @@ def test_every_name_says_what_it_is(name):
 
 
 def test_a_misspelt_name_suggests_the_nearest():
-    with pytest.raises(AttributeError, match="has no attribute 'softmx': did you mean 'softmax'?"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'softmx': did you mean 'softmax'\?"):
         regard.softmx  # noqa: B018

@@ -10,7 +10,7 @@ from regard.core.errors import Misfit
 from regard.core.heads import Heads, Projections, Source
 from regard.core.local import Factor, Focus, Gaussian, LocalMonotonic, LocalPredictive
 from regard.core.operation import attend, log_weights, scores, weights
-from regard.core.positions import Learned, Rotary, Sinusoid
+from regard.core.positions import Learned, Rotary, Sinusoid, rotated
 from regard.core.score import Prepared, Score, softcap
 from regard.core.weigh import Entmax, Weigh, hardmax, softmax, sparsemax
 from regard.core.where import Where, blocks, causal, everywhere, given, lengths, prefix, window
@@ -63,6 +63,7 @@ __all__ = [
     "lengths",
     "log_weights",
     "prefix",
+    "rotated",
     "scaled_dot",
     "scores",
     "softcap",

@@ -26,7 +26,8 @@ class _Positional(Score):
 class Bias(_Positional):
     """A tensor added to the scores, by row and column of the call. A parameter is learned.
 
-    Entries of -inf forbid a cell's weight; `given(mask)` does it without arithmetic on what is hidden.
+    An entry of -inf makes a weight 0, but hides nothing: a key that is not finite still marks the row. Where a
+    tensor is a mask, take it apart: `where=given(tensor > -inf)`, and the rest as the bias.
 
     Args:
         tensor: (m, n) or (*batch, m, n); any axis may have size 1.

@@ -23,7 +23,8 @@ class Cells:
         batch: The call's batch axes, broadcast over query, key and value.
         rows: The number of queries, m.
         columns: The number of keys, n.
-        first: The position of row 0: an int, or a tensor with exactly the call's batch axes.
+        first: The position of row 0: an int, or a tensor with exactly the call's batch axes. Below 0 a query
+            stands before every key, and a causal one sees nothing.
         device: Where position tensors are made.
     """
 
@@ -37,7 +38,7 @@ class Cells:
         if isinstance(self.first, Tensor):
             self.fit(integers(self.first, "first").shape, (), "first")
         else:
-            whole(self.first, "first", least=0)
+            whole(self.first, "first")
 
     @property
     def row_position(self) -> Int[Tensor, "*#batch m 1"]:

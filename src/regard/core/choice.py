@@ -162,6 +162,9 @@ def choose(
         raise TypeError(f"choose: generator must be a torch.Generator, got {type(generator).__name__}")
     compared, _ = check_call("choose", query, key, value, score=score, where=where, weigh=softmax, first=first)
     log_p = plain.log_weights(compared, softmax)
+    if not log_p.shape[-1]:  # no keys at all: there is no index to choose
+        zero = log_p.sum(-1)
+        return Choice(plain.combine(log_p.to(value.dtype), value, compared), log_p, zero, zero)
     some = compared.allowed.any(-1, keepdim=True)
     drawn, index = by.draw(torch.where(some, log_p, 0), generator)
     chosen = torch.where(compared.allowed, drawn, 0)

@@ -216,5 +216,6 @@ def _same_width(score: Score, query_width: int, key_width: int) -> None:
     if query_width != key_width:
         raise Misfit(
             f"{score!r} compares vectors of one width, got queries of width {query_width} "
-            f"and keys of width {key_width}: use General({query_width}, {key_width}) or Additive({query_width}, {key_width}, hidden=…)"
+            f"and keys of width {key_width}: use General({query_width}, {key_width}) "
+            f"or Additive({query_width}, {key_width}, hidden=…)"
         )

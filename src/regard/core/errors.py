@@ -3,7 +3,7 @@
 import contextlib
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -42,22 +42,21 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"{hint}one of: {', '.join(options)}"
 
 
-def whole(value: object, name: str, *, least: int) -> int:
-    """Checks a size: an int (not a bool) that is at least `least`."""
+def whole(value: object, name: str, *, least: int | None = None) -> int:
+    """Checks a whole number: an int (not a bool), at least `least` if that is given."""
     if isinstance(value, bool) or not isinstance(value, (int, torch.SymInt)):
         raise TypeError(f"{name} must be an int, got {type(value).__name__}: {value!r}")
-    if value < least:
+    if least is not None and value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
-    return int(value) if not isinstance(value, torch.SymInt) else value  # type: ignore[return-value]
+    return cast(int, value)
 
 
-def one_of(value: object, name: str, options: Sequence[str]) -> str:
+def one_of(value: object, name: str, options: Sequence[str]) -> None:
     """Checks a named choice, and suggests the nearest name for one that is not there."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a name, got {type(value).__name__}: {value!r}; {nearest('', options)}")
     if value not in options:
         raise ValueError(f"{name}={value!r} is not known: {nearest(value, options)}")
-    return value
 
 
 def integers(tensor: object, name: str) -> Tensor:

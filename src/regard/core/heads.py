@@ -245,7 +245,7 @@ class Heads(nn.Module):
 
     def _split(self, layer: nn.Module, vectors: Tensor, heads: int) -> Tensor:
         mapped = projected(layer, vectors)
-        return mapped.unflatten(-1, (heads, _head_width(mapped.shape[-1], heads))).transpose(-2, -3)
+        return mapped.reshape(*mapped.shape[:-1], heads, _head_width(mapped.shape[-1], heads)).transpose(-2, -3)
 
     def _placed(self, vectors: Tensor, first: int | Tensor) -> Tensor:
         return vectors if self.position is None else cast(Tensor, self.position(vectors, first=first))

@@ -235,7 +235,7 @@ def _cells(query: Tensor, key: Prepared, value: Tensor | None, first: int | Tens
         raise Misfit(f"there are {key.shape[-2]} keys but {value.shape[-2]} values: each key needs one value")
     shapes = [query.shape[:-2], *(other.shape[:-2] for other in others.values())]
     try:
-        batch = torch.broadcast_shapes(*shapes)
+        batch = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
     except RuntimeError:
         listed = ", ".join(f"{name} {tuple(s)}" for name, s in zip(("query", *others), shapes, strict=True))
         raise Misfit(

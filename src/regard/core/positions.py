@@ -33,7 +33,8 @@ class Sinusoid(nn.Module):
     def __init__(self, width: int, *, layout: Layout = "interleaved") -> None:
         super().__init__()
         self.width = _even(width, "Sinusoid: width")
-        self.layout = one_of(layout, "Sinusoid: layout", _LAYOUTS)
+        one_of(layout, "Sinusoid: layout", _LAYOUTS)
+        self.layout: Layout = layout
 
     def forward(
         self, vectors: Float[Tensor, "*batch m width"], *, first: int | Tensor = 0
@@ -67,10 +68,11 @@ class Learned(nn.Module):
     ) -> Float[Tensor, "*batch m width"]:
         _check_width(self, vectors, self.width)
         position = _positions(vectors, first)
-        if not isinstance(first, Tensor) and first + vectors.shape[-2] > self.longest:
+        if not isinstance(first, Tensor) and not 0 <= first <= self.longest - vectors.shape[-2]:
             last = first + vectors.shape[-2] - 1
             raise ValueError(
-                f"Learned: holds {self.longest} positions, 0 to {self.longest - 1}, but the vectors reach {last}"
+                f"Learned: holds positions 0 to {self.longest - 1}, but the vectors stand at {first} to {last}: "
+                f"make it with longest={last + 1}"
             )
         return vectors + self.weight[position].to(vectors.dtype)
 
@@ -97,7 +99,8 @@ class Rotary(nn.Module):
     ) -> None:
         super().__init__()
         self.width = _even(width, "Rotary: width")
-        self.pairing = one_of(pairing, "Rotary: pairing", _LAYOUTS)
+        one_of(pairing, "Rotary: pairing", _LAYOUTS)
+        self.pairing: Layout = pairing
         self.base = float(base)
         self.turned = self.width if turned is None else _even(turned, "Rotary: turned")
         if not base > 0:
@@ -127,7 +130,7 @@ class Rotary(nn.Module):
         order = torch.arange(self.turned)
         order = order.view(2, -1).T if into == "interleaved" else order.view(-1, 2).T
         order = torch.cat([order.flatten(), torch.arange(self.turned, self.width)]).to(weight.device)
-        return weight.unflatten(0, (-1, self.width))[:, order].flatten(0, 1)
+        return weight.reshape(-1, self.width, *weight.shape[1:])[:, order].flatten(0, 1)
 
     def extra_repr(self) -> str:
         return f"{self.width}, pairing={self.pairing!r}, base={self.base}, turned={self.turned}"
@@ -137,9 +140,10 @@ def rotated(
     vectors: Float[Tensor, "*batch m width"],
     cosine: Float[Tensor, "*_ m pairs"],
     sine: Float[Tensor, "*_ m pairs"],
-    pairing: str,
+    pairing: Layout,
 ) -> Float[Tensor, "*batch m width"]:
     """Turns the first 2 · pairs entries of each vector, pair by pair: (a, b) → (a cos - b sin, a sin + b cos)."""
+    one_of(pairing, "rotated: pairing", _LAYOUTS)
     pairs = cosine.shape[-1]
     turned, rest = vectors[..., : 2 * pairs].to(cosine.dtype), vectors[..., 2 * pairs :]
     if pairing == "halves":
@@ -155,7 +159,7 @@ def _positions(vectors: Float[Tensor, "*batch m _"], first: int | Tensor) -> Ten
     """(m), or (*batch, m) where each example starts elsewhere."""
     steps = torch.arange(vectors.shape[-2], device=vectors.device)
     if not isinstance(first, Tensor):
-        return steps + whole(first, "first", least=0)
+        return steps + whole(first, "first")
     if integers(first, "first").ndim not in (0, vectors.ndim - 2):
         raise ValueError(
             f"first has shape {tuple(first.shape)}, but the vectors have batch axes {tuple(vectors.shape[:-2])}: "

@@ -120,7 +120,7 @@ def _entmax_1_5(z: Scores) -> Scores:
     return torch.where(support, z - threshold, 0).clamp_min(0).square()
 
 
-def _sorted(z: Scores) -> tuple[Scores, Float[Tensor, "n"]]:
+def _sorted(z: Scores) -> tuple[Scores, Float[Tensor, " n"]]:
     order = z.detach().sort(-1, descending=True).values
     return order, torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
 

@@ -91,12 +91,13 @@ causal = _Causal()
 
 
 class _Window(Where):
-    def __init__(self, left: int, right: int) -> None:
+    def __init__(self, left: int | None, right: int | None) -> None:
         self.left, self.right = left, right
 
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ m n"]:
         distance = cells.column_position - cells.row_position
-        return (distance >= -self.left) & (distance <= self.right)
+        before = distance >= -self.left if self.left is not None else torch.ones_like(distance, dtype=torch.bool)
+        return before & (distance <= self.right) if self.right is not None else before
 
     def __repr__(self) -> str:
         return f"window({self.left}, {self.right})"
@@ -210,13 +211,14 @@ def _with_head_axis(tensor: Tensor, batch_axes: int, after: int, name: str) -> T
     )
 
 
-def window(left: int, right: int = 0) -> Where:
+def window(left: int | None, right: int | None = 0) -> Where:
     """The keys from `left` before the query's own position to `right` after it, its own besides.
 
-    `window(0)` is the own position alone; `window(2)` holds three keys, `window(2, 1)` four.
+    `window(0)` is the own position alone; `window(2)` holds three keys, `window(2, 1)` four. None leaves a side
+    without a bound: `window(None)` is `causal`.
 
     Raises:
-        TypeError: if a bound is not an int.
+        TypeError: if a bound is neither an int nor None.
         ValueError: if a bound is negative.
 
     >>> from regard.core import window, weights
@@ -224,7 +226,10 @@ def window(left: int, right: int = 0) -> Where:
     >>> weights(torch.zeros(4, 1), torch.zeros(4, 1), where=window(1))[3]
     tensor([0.0000, 0.0000, 0.5000, 0.5000])
     """
-    return _Window(whole(left, "window: left", least=0), whole(right, "window: right", least=0))
+    for name, bound in (("left", left), ("right", right)):
+        if bound is not None:
+            whole(bound, f"window: {name}", least=0)
+    return _Window(left, right)
 
 
 def blocks(size: int) -> Where:
@@ -238,7 +243,9 @@ def blocks(size: int) -> Where:
 
 
 def prefix(n: int) -> Where:
-    """Positions below `n`, which every query sees; `causal | prefix(n)` is the prefix language model.
+    """The keys at positions below `n`, for every query.
+
+    `causal | prefix(n)` is the prefix language model.
 
     Raises:
         TypeError: if `n` is not an int (a length for each example is `lengths(tensor)`).
