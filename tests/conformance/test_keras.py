@@ -198,27 +198,31 @@ WITH_HEADS = {
 }
 
 LAYERS = [
-    ("Attention", partial(keras.layers.Attention), SINGLE),
-    ("Attention with a scale", partial(keras.layers.Attention, use_scale=True), SINGLE),
-    ("Attention by concatenation", partial(keras.layers.Attention, score_mode="concat"), SINGLE),
-    (
-        "Attention by concatenation with a scale",
-        partial(keras.layers.Attention, score_mode="concat", use_scale=True),
-        SINGLE,
-    ),
-    ("AdditiveAttention", partial(keras.layers.AdditiveAttention), SINGLE),
-    ("AdditiveAttention without a scale", partial(keras.layers.AdditiveAttention, use_scale=False), SINGLE),
+    ("Attention", {}, SINGLE),
+    ("Attention", {"use_scale": True}, SINGLE),
+    ("Attention", {"score_mode": "concat"}, SINGLE),
+    ("Attention", {"score_mode": "concat", "use_scale": True}, SINGLE),
+    ("AdditiveAttention", {}, SINGLE),
+    ("AdditiveAttention", {"use_scale": False}, SINGLE),
     (
         "MultiHeadAttention",
-        partial(keras.layers.MultiHeadAttention, 2 * HEADS, HEAD_WIDTH, value_dim=VALUE_HEAD_WIDTH),
+        {"num_heads": 2 * HEADS, "key_dim": HEAD_WIDTH, "value_dim": VALUE_HEAD_WIDTH},
         WITH_HEADS,
     ),
-    ("GroupQueryAttention", partial(keras.layers.GroupQueryAttention, HEAD_WIDTH, 2 * HEADS, HEADS), WITH_HEADS),
+    (
+        "GroupQueryAttention",
+        {"num_query_heads": 2 * HEADS, "num_key_value_heads": HEADS, "head_dim": HEAD_WIDTH},
+        WITH_HEADS,
+    ),
 ]
 
 CASES = [
-    Case(f"keras {layer}", variant, partial(build, make=make))
-    for layer, make, variants in LAYERS
+    Case(
+        f"keras {layer}",
+        ", ".join([variant, *(f"{setting}={value}" for setting, value in settings.items())]),
+        partial(build, make=partial(getattr(keras.layers, layer), **settings)),
+    )
+    for layer, settings, variants in LAYERS
     for variant, build in variants.items()
 ]
 

@@ -39,7 +39,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from regard.core import RelativeBias, Rotary, causal, dot, everywhere, given
 
-TURNED_WIDTH = 2 * HEAD_WIDTH
+LLAMA_WIDTH, TURNED_WIDTH = 2 * HEADS * 13, 2 * HEAD_WIDTH
 SEEN = 4
 """How many positions are in a cache before the others come."""
 
@@ -54,7 +54,7 @@ def turns(length: int, base: float, dtype: torch.dtype) -> tuple[torch.Tensor, t
 
 def llama(dtype, *, base=10000.0, bias=False, cached=False, here=None):
     config = LlamaConfig(
-        hidden_size=WIDTH,
+        hidden_size=LLAMA_WIDTH,
         num_attention_heads=2 * HEADS,
         num_key_value_heads=HEADS,
         head_dim=TURNED_WIDTH,
@@ -83,9 +83,9 @@ def llama(dtype, *, base=10000.0, bias=False, cached=False, here=None):
         return torch.cat([heads(x[:, :SEEN], cache=cache), heads(x[:, SEEN:], cache=cache)], 1)
 
     if cached:
-        return Pair(there_in_steps, ours_in_steps, (keys(dtype),))
+        return Pair(there_in_steps, ours_in_steps, (keys(dtype, LLAMA_WIDTH),))
     where = everywhere if here is None else given(here[:, None, :])
-    return Pair(there, lambda x: heads(x, where=where), (keys(dtype),))
+    return Pair(there, lambda x: heads(x, where=where), (keys(dtype, LLAMA_WIDTH),))
 
 
 def gpt2(dtype, way, *, here=None, cross=False):
@@ -185,11 +185,11 @@ CASES = [
             ("GPT-2", "cross-attention", partial(gpt2, cross=True)),
             ("BERT", "no mask", bert),
             ("BERT", "padding", partial(bert, here=PADDED)),
-            ("T5 encoder", "no mask", t5),
-            ("T5 encoder", "padding", partial(t5, here=PADDED)),
-            ("T5 decoder", "causal", partial(t5, decoder=True)),
-            ("T5 decoder", "causal and padding", partial(t5, decoder=True, here=PADDED)),
-            ("T5 cross-attention", "padding", partial(t5, decoder=True, cross=True, here=PADDED)),
+            ("T5", "encoder", t5),
+            ("T5", "encoder, padding", partial(t5, here=PADDED)),
+            ("T5", "decoder, causal", partial(t5, decoder=True)),
+            ("T5", "decoder, causal and padding", partial(t5, decoder=True, here=PADDED)),
+            ("T5", "cross-attention, padding", partial(t5, decoder=True, cross=True, here=PADDED)),
         )
         for way in ("eager", "sdpa")
     ),

@@ -10,9 +10,9 @@ def test_every_case_agreed(capsys):
     assert not (failed := {f"{case} in {dtype}" for case, dtype in TRIED - AGREED}), failed
     cases = [case for case, _ in AGREED]
     layers = {case.layer for case in cases if all((case, dtype) in AGREED for dtype in LIMITS)}
-    limits = ", ".join(f"{str(dtype).removeprefix('torch.')} {limit:.0e}" for dtype, limit in LIMITS.items())
+    limits = ", ".join(
+        f"{str(dtype).removeprefix('torch.')} {limit:.0e}".replace("e-0", "e-") for dtype, limit in LIMITS.items()
+    )
+    verdict = f"conformance: {len(layers)} peer layers agree in {len(set(cases))} ways of calling them"
     with capsys.disabled():
-        print(
-            f"\nconformance: {len(layers)} peer layers agree in {len(set(cases))} ways of calling them "
-            f"(outputs and input gradients, {limits})"
-        )
+        print(f"\n{verdict} (outputs and input gradients, {limits})")  # noqa: T201

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.core.cells import Cells
 from regard.core.errors import Misfit, whole
-from regard.core.score import Score, Share
+from regard.core.score import Score, Share, at_least_single
 
 
 class _Positional(Score):
@@ -189,8 +189,3 @@ def fit_heads(score: Score, heads: int, cells: Cells) -> None:
             f"{score!r} needs the last batch axis to be its {heads} heads, "
             f"but the call's batch axes are {cells.batch}: put heads before the last two axes of query, key and value"
         )
-
-
-def at_least_single(dtype: torch.dtype) -> torch.dtype:
-    """The type to compute sums, angles and distances in: float32 for the half types, else the type itself."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype

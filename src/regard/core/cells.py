@@ -67,7 +67,8 @@ class Cells:
         sizes = {"m": self.rows, "n": self.columns}
         wanted = (*self.batch, *(sizes[a] for a in after))
         if axes not in (0, len(self.batch)) or len(shape) < len(after):
-            example = tuple(size if place else 1 for place, size in enumerate(wanted))
+            heads = len(self.batch) - 1  # the axis over which such a tensor seldom varies
+            example = tuple(1 if place == heads > 0 else size for place, size in enumerate(wanted))
             raise Misfit(
                 f"{name} has shape {tuple(shape)}, which is {max(axes, 0)} batch axes{_followed(after)}, "
                 f"but the call has {len(self.batch)} batch axes {self.batch}: give none of them or all of them, "

@@ -171,7 +171,7 @@ def choose(
     marked = plain.broken_rows(compared)
     return Choice(
         output=plain.combine(chosen.to(value.dtype), value, compared),
-        weights=chosen + torch.where(compared.allowed, marked, 0),
+        weights=(chosen + torch.where(compared.allowed, marked, 0)).to(query.dtype),
         log_probability=(torch.where(some, log_p, 0).gather(-1, index) + marked).squeeze(-1),
         entropy=(_entropy(log_p) + marked).squeeze(-1),
     )

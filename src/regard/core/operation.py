@@ -103,7 +103,7 @@ def weights(
             [0.3333, 0.3333, 0.3333]])
     """
     compared, _ = check_call("weights", query, key, None, score=score, where=where, weigh=weigh, first=first)
-    return _marked(plain.weights(compared, weigh), compared)
+    return _marked(plain.weights(compared, weigh), compared).to(query.dtype)
 
 
 def log_weights(
@@ -120,7 +120,7 @@ def log_weights(
     The arguments and errors are those of `attend`.
     """
     compared, _ = check_call("log_weights", query, key, None, score=score, where=where, weigh=weigh, first=first)
-    return _marked(plain.log_weights(compared, weigh), compared)
+    return _marked(plain.log_weights(compared, weigh), compared).to(query.dtype)
 
 
 def scores(
@@ -136,7 +136,7 @@ def scores(
     The arguments and errors are those of `attend`.
     """
     compared, _ = check_call("scores", query, key, None, score=score, where=where, weigh=softmax, first=first)
-    return plain.scores(compared)
+    return plain.scores(compared).to(query.dtype)
 
 
 def check_call(

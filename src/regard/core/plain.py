@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.core.cells import Cells
 from regard.core.errors import Misfit
-from regard.core.score import Prepared, Score, sound_rows
+from regard.core.score import Prepared, Score, at_least_single, sound_rows
 from regard.core.weigh import Weigh
 from regard.core.where import Where
 
@@ -26,7 +26,7 @@ class Table:
     """The scores of one call.
 
     Attributes:
-        scores: (*batch, m, n), finite in every cell.
+        scores: (*batch, m, n), finite in every cell; in float32 at least, for what sums over them.
         allowed: The allowed cells, by the predicate and by a score of -inf, which forbids too.
         broken: The allowed cells whose score is NaN or +inf, or comes from a vector that is not finite.
     """
@@ -47,7 +47,7 @@ def table(query: Float[Tensor, "*_ m _"], key: Prepared, *, score: Score, where:
     finite = raw.isfinite()
     broken = ~(raw < torch.inf) | ~sound_query[..., :, None] | ~key.sound[..., None, :]
     return Table(
-        scores=torch.where(finite & allowed, raw, 0).expand(shape),
+        scores=torch.where(finite & allowed, raw, 0).to(at_least_single(raw.dtype)).expand(shape),
         allowed=(allowed & ((raw > -torch.inf) | broken)).expand(shape),
         broken=(broken & allowed).expand(shape),
     )
@@ -70,14 +70,12 @@ def scores(cells: Table) -> Float[Tensor, "*batch m n"]:
 
 def weights(cells: Table, weigh: Weigh) -> Float[Tensor, "*batch m n"]:
     """The weights of the sound cells, as if the broken ones scored 0."""
-    working = cells.scores.to(_normalising(cells.scores.dtype))
-    return weigh(working, cells.allowed).to(cells.scores.dtype)
+    return weigh(cells.scores, cells.allowed)
 
 
 def log_weights(cells: Table, weigh: Weigh) -> Float[Tensor, "*batch m n"]:
     """The logarithms of `weights`."""
-    working = cells.scores.to(_normalising(cells.scores.dtype))
-    return weigh.log(working, cells.allowed).to(cells.scores.dtype)
+    return weigh.log(cells.scores, cells.allowed)
 
 
 def broken_rows(cells: Table) -> Float[Tensor, "*batch m 1"]:
@@ -91,13 +89,9 @@ def combine(
     """The weighted sum of the values; NaN in every row that may see a key or value that is not finite."""
     sound, value = sound_rows(value)
     unsound = (cells.allowed & ~sound[..., None, :]).any(-1, keepdim=True)
-    return applied @ value + broken_rows(cells) + nan_where(unsound, value)
+    return applied @ value + (broken_rows(cells) + nan_where(unsound, cells.scores)).to(value.dtype)
 
 
 def nan_where(mark: Bool[Tensor, "*shape"], like: Tensor) -> Float[Tensor, "*shape"]:
     """NaN where marked, 0 elsewhere, in the type of another tensor."""
     return torch.zeros(mark.shape, dtype=like.dtype, device=mark.device).masked_fill(mark, torch.nan)
-
-
-def _normalising(dtype: torch.dtype) -> torch.dtype:
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype

@@ -155,6 +155,11 @@ def surely_finite(vectors: Tensor) -> bool:
     return bool(vectors.detach().sum().isfinite())
 
 
+def at_least_single(dtype: torch.dtype) -> torch.dtype:
+    """The type to compute sums, angles and distances in: float32 for the half types, else the type itself."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
 class Sum(Score):
     """The sum of scores, term by term: `scaled_dot + Alibi(8)`."""
 
