@@ -1,11 +1,22 @@
 """What every test starts from."""
 
+import importlib.util
+import os
 from collections.abc import Iterator
 
 import jaxtyping
 import pytest
 import tests.checking  # noqa: F401  the shape checks look it up by name
 import torch
+
+
+def pytest_sessionstart() -> None:
+    """A run on a copy of the package (see `tests/faults`) must be a run on that copy."""
+    expected = os.environ.get("REGARD_EXPECTED_AT")
+    if expected:
+        found = importlib.util.find_spec("regard").origin
+        if not found.startswith(expected):
+            raise pytest.UsageError(f"regard is imported from {found}, expected below {expected}")
 
 
 @pytest.fixture(autouse=True)

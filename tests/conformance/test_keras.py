@@ -13,7 +13,7 @@ import pytest
 import torch
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
-keras = pytest.importorskip("keras", reason="Keras is not installed")
+keras = pytest.importorskip("keras", reason="Keras cannot be imported")
 if keras.backend.backend() != "torch":
     pytest.skip(f"Keras runs on {keras.backend.backend()} here, not on PyTorch", allow_module_level=True)
 

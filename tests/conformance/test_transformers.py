@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 import torch
 
-pytest.importorskip("transformers", reason="transformers is not installed")
+pytest.importorskip("transformers", reason="transformers cannot be imported")
 
 from tests.conformance.peers import (
     BATCH,

@@ -1,0 +1,1 @@
+"""From a user's files to batches: readers, tokenisers, known public sets, embedded defaults."""

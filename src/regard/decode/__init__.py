@@ -1,0 +1,1 @@
+"""From a model and a source to hypotheses: greedy, beam, sampling."""
