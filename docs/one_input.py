@@ -11,9 +11,10 @@ from pathlib import Path as File
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
+
 from docs.answers import entmax_functions, keras_layers, ours, pytorch, transformers_models, x_transformers_layers
 from docs.answers.parts import LENGTH, PEERS, WIDTH, Asked, Look, Path, Step, installed
-from torch import Tensor
 
 PAGE = File(__file__).with_name("one-input.md")
 TOKENS = (torch.arange(2 * LENGTH * WIDTH) * 0.7).sin().view(2, LENGTH, WIDTH)

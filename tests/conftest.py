@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import jaxtyping
 import pytest
-import tests.checking  # noqa: F401  the shape checks look it up by name
 import torch
+
+import tests.checking  # noqa: F401  the shape checks look it up by name
 
 
 def pytest_sessionstart() -> None:

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from tests import reference
 from torch import Tensor, nn
 
 import regard
-from regard.core import Score, Weigh, Where
+from regard.core import Dot, Score, Weigh, Where
+from tests import reference
 
 
 class At(NamedTuple):
@@ -104,6 +104,10 @@ def _filled(score: Score) -> Score:
 
 def _dot(sizes: Sizes) -> tuple[Score, Pair]:
     return regard.dot, lambda at, q, k: reference.dot(q, k)
+
+
+def _dot_with_a_learned_scale(sizes: Sizes) -> tuple[Score, Pair]:
+    return Dot(nn.Parameter(torch.tensor(0.37, dtype=torch.float64))), lambda at, q, k: reference.dot(q, k) * 0.37
 
 
 def _scaled(sizes: Sizes) -> tuple[Score, Pair]:
@@ -192,6 +196,7 @@ def _softcap(sizes: Sizes) -> tuple[Score, Pair]:
 
 SCORES = (
     ScoreCase("dot", ("dot",), _dot),
+    ScoreCase("dot_with_a_learned_scale", ("dot",), _dot_with_a_learned_scale),
     ScoreCase("scaled_dot", ("scaled_dot",), _scaled),
     ScoreCase("cosine", ("Cosine",), _cosine),
     ScoreCase("cosine_by_head", ("Cosine",), _cosine_by_head),

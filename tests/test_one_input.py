@@ -1,6 +1,7 @@
 """`docs/one-input.md` says what its script finds, and `regard` has one answer to each input."""
 
 import pytest
+
 from docs import one_input
 
 

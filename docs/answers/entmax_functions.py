@@ -6,7 +6,6 @@ from functools import partial
 from docs.answers.ours import alone
 from docs.answers.parts import Path, load
 from docs.answers.pytorch import by_hand
-
 from regard.core import Entmax
 
 

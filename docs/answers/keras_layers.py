@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from docs.answers.ours import alone, our_look
-from docs.answers.parts import HEADS, LENGTH, WIDTH, Asked, Path, Step, load
 from torch import Tensor
 
+from docs.answers.ours import alone, our_look
+from docs.answers.parts import HEADS, LENGTH, WIDTH, Asked, Path, Step, load
 from regard.core import dot
 
 WITH_HEADS = {

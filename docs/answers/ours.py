@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from docs.answers.parts import HEADS, LENGTH, WIDTH, Asked, Look, Step, identity
 from torch import Tensor, nn
 
+from docs.answers.parts import HEADS, LENGTH, WIDTH, Asked, Look, Step, identity
 from regard.core import Heads, Projections, Score, Weigh, attend, causal, given, scaled_dot, softmax
 
 

@@ -5,11 +5,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from docs.answers.ours import alone, our_look
-from docs.answers.parts import HEADS, LENGTH, WIDTH, Asked, Path, Step, identity, merge, split
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention.bias import causal_lower_right
+
+from docs.answers.ours import alone, our_look
+from docs.answers.parts import HEADS, LENGTH, WIDTH, Asked, Path, Step, identity, merge, split
 
 
 def looks() -> Iterator[Path]:

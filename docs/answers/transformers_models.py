@@ -5,10 +5,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from docs.answers.ours import our_look
-from docs.answers.parts import HEADS, LENGTH, WIDTH, Asked, Path, Step, identity, load
 from torch import Tensor, nn
 from torch.nn import functional
+
+from docs.answers.ours import our_look
+from docs.answers.parts import HEADS, LENGTH, WIDTH, Asked, Path, Step, identity, load
 
 
 def looks() -> Iterator[Path]:

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from torch import Tensor, nn
+
 from docs.answers.ours import our_look
 from docs.answers.parts import HEADS, WIDTH, Asked, Path, Step, identity, load, merge, split
-from torch import Tensor, nn
 
 
 def looks() -> Iterator[Path]:

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from onnx import GraphProto
 from onnx.reference import ReferenceEvaluator
-from tests.conformance.onnx_vectors import DTYPES
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -21,6 +20,7 @@ from regard import Bias, Cache, attend, causal, everywhere, given, lengths, scal
 from regard import softcap as capped
 from regard.core import Cells, Dot, Score, Weigh, Where
 from regard.core.positions import rotated
+from tests.conformance.onnx_vectors import DTYPES
 
 _MODIFIER_OPSET = 26
 """The opset of the graphs that FlexAttention's vectors carry."""

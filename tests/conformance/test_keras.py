@@ -17,6 +17,7 @@ keras = pytest.importorskip("keras", reason="Keras cannot be imported")
 if keras.backend.backend() != "torch":
     pytest.skip(f"Keras runs on {keras.backend.backend()} here, not on PyTorch", allow_module_level=True)
 
+from regard.core import Additive, Dot, attend, causal, everywhere, given, weights, window  # noqa: E402
 from tests.conformance.peers import (  # noqa: E402
     BATCH,
     COLUMNS,
@@ -37,8 +38,6 @@ from tests.conformance.peers import (  # noqa: E402
     queries,
     settled,
 )
-
-from regard.core import Additive, Dot, attend, causal, everywhere, given, weights, window  # noqa: E402
 
 KEY_WIDTH, VALUE_WIDTH, VALUE_HEAD_WIDTH = 13, 17, 19
 

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 import torch
+
 from tests.conformance import onnx_adapter
 from tests.conformance.onnx_vectors import Vector, vectors
 

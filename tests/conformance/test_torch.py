@@ -7,6 +7,10 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from regard.core import Bias, Dot, Heads, attend, causal, everywhere, given, scaled_dot
 from tests.conformance.peers import (
     BATCH,
     COLUMNS,
@@ -28,10 +32,6 @@ from tests.conformance.peers import (
     settled,
     vectors,
 )
-from torch import nn
-from torch.nn.functional import scaled_dot_product_attention
-
-from regard.core import Bias, Dot, Heads, attend, causal, everywhere, given, scaled_dot
 
 KEY_WIDTH, VALUE_WIDTH = 13, 17
 

@@ -12,6 +12,14 @@ import torch
 
 pytest.importorskip("transformers", reason="transformers cannot be imported")
 
+from transformers import BertConfig, DynamicCache, GPT2Config, LlamaConfig, T5Config
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.models.bert.modeling_bert import BertAttention
+from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
+from transformers.models.llama.modeling_llama import LlamaAttention
+from transformers.models.t5.modeling_t5 import T5Attention
+
+from regard.core import RelativeBias, Rotary, causal, dot, everywhere, given
 from tests.conformance.peers import (
     BATCH,
     COLUMNS,
@@ -30,14 +38,6 @@ from tests.conformance.peers import (
     queries,
     settled,
 )
-from transformers import BertConfig, DynamicCache, GPT2Config, LlamaConfig, T5Config
-from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
-from transformers.models.bert.modeling_bert import BertAttention
-from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
-from transformers.models.llama.modeling_llama import LlamaAttention
-from transformers.models.t5.modeling_t5 import T5Attention
-
-from regard.core import RelativeBias, Rotary, causal, dot, everywhere, given
 
 LLAMA_WIDTH, TURNED_WIDTH = 2 * HEADS * 13, 2 * HEAD_WIDTH
 SEEN = 4

@@ -1,6 +1,7 @@
 """Says how much has agreed, once the other files of this directory have run."""
 
 import pytest
+
 from tests.conformance.peers import AGREED, LIMITS, TRIED
 
 

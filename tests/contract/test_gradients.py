@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from tests.registry import SCORES, WEIGHS, WHERES, ScoreCase, Sizes, WeighCase, WhereCase, call
 
 import regard
+from tests.registry import SCORES, WEIGHS, WHERES, ScoreCase, Sizes, WeighCase, WhereCase, call
 
 SMALL = Sizes(examples=1, heads=2, m=2, n=3, first=1, width=2, value_width=2)
 
@@ -33,6 +33,7 @@ class _Attention(torch.nn.Module):
 
 
 SOFTMAX, CAUSAL = WEIGHS[0], WHERES[1]
+SCALED = next(s for s in SCORES if s.name == "scaled_dot")
 SMOOTH = [w for w in WEIGHS if w.differentiable]
 
 
@@ -46,7 +47,7 @@ def test_gradients_of_scores_and_normalisers(score, weigh):
 @pytest.mark.parametrize("weigh", WEIGHS, ids=str)
 @pytest.mark.parametrize("where", WHERES, ids=str)
 def test_gradients_of_predicates(where, weigh):
-    output, inputs = _function(SCORES[1], where, weigh)
+    output, inputs = _function(SCALED, where, weigh)
     assert torch.autograd.gradcheck(output, inputs, nondet_tol=0.0)
 
 
@@ -58,13 +59,13 @@ def test_second_derivatives_of_scores(score):
 
 @pytest.mark.parametrize("weigh", SMOOTH, ids=str)
 def test_second_derivatives_of_normalisers(weigh):
-    output, inputs = _function(SCORES[1], CAUSAL, weigh)
+    output, inputs = _function(SCALED, CAUSAL, weigh)
     assert torch.autograd.gradgradcheck(output, inputs, nondet_tol=0.0)
 
 
 @pytest.mark.parametrize("where", WHERES, ids=str)
 def test_second_derivatives_of_predicates(where):
-    output, inputs = _function(SCORES[1], where, SOFTMAX)
+    output, inputs = _function(SCALED, where, SOFTMAX)
     assert torch.autograd.gradgradcheck(output, inputs, nondet_tol=0.0)
 
 

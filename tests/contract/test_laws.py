@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from tests import reference
-from tests.registry import SCORES, WEIGHS, WHERES, Call, ScoreCase, Sizes, WeighCase, WhereCase, call, shared_call
 from torch import Tensor
 
 import regard
+from tests import reference
+from tests.registry import SCORES, WEIGHS, WHERES, Call, ScoreCase, Sizes, WeighCase, WhereCase, call, shared_call
 
 EXACT = 1e-12
 

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given as random_cases
 from hypothesis import settings
 from hypothesis import strategies as st
-from tests.contract.test_laws import EXACT, choices, expected_output, expected_weights
-from tests.registry import SCORES, WEIGHS, WHERES, Sizes, call, shared_call
 
 import regard
+from tests.contract.test_laws import EXACT, choices, expected_output, expected_weights
+from tests.registry import SCORES, WEIGHS, WHERES, Sizes, call, shared_call
 
 # A long run sets REGARD_LONG=1: sizes up to 131 and 200 cases; every push takes 20 cases up to 17.
 LONG = bool(os.environ.get("REGARD_LONG"))
@@ -93,6 +93,17 @@ def test_every_normaliser_in_every_type(weigh, dtype):
     assert regard.scores(query, key).dtype is dtype
     with_bias = regard.dot + regard.Alibi(3)
     assert regard.weights(query, key, score=with_bias, weigh=weigh.weigh).dtype is dtype
+
+
+@pytest.mark.parametrize("weigh", WEIGHS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_types_are_normalised_in_single_precision(weigh, dtype):
+    """The weights of half-precision scores are the exact ones, rounded once."""
+    table = torch.randn(1, 5, 97).to(dtype) * 2
+    query, key = torch.zeros(1, 5, 2, dtype=dtype), torch.zeros(1, 97, 2, dtype=dtype)
+    got = regard.weights(query, key, score=regard.dot + regard.Bias(table), weigh=weigh.weigh)
+    exact = weigh.weigh(table.double(), torch.ones_like(table, dtype=torch.bool))
+    assert ((got.double() - exact).abs() <= torch.finfo(dtype).eps / 2 * exact + 3e-7).all()
 
 
 @pytest.mark.parametrize("weigh", WEIGHS, ids=str)

@@ -4,10 +4,10 @@ import inspect
 from pathlib import Path
 
 import pytest
-from tests.registry import OPERATIONS, PARTS, SCORES, WEIGHS, WHERES
 
 import regard
 import regard.core
+from tests.registry import OPERATIONS, PARTS, SCORES, WEIGHS, WHERES
 
 LISTED = {*OPERATIONS, *PARTS} | {name for case in (*SCORES, *WHERES, *WEIGHS) for name in case.public}
 

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from tests import reference
 
 from regard import Addressing
 from regard.core import Address
+from tests import reference
 
 BATCH, SLOTS, WIDTH, RADIUS = 3, 7, 5, 2
 

@@ -168,6 +168,20 @@ def test_parts_are_received():
     assert not any(name.endswith("bias") for name in layer.state_dict())
 
 
+def test_weights_need_no_values_and_projections_need_no_parameters():
+    """Keys and values of other widths than the model's, and maps that learn nothing."""
+    wide = Projections(
+        torch.nn.Linear(WIDTH, 8), torch.nn.Linear(9, 8), torch.nn.Linear(13, 6), torch.nn.Linear(6, WIDTH)
+    )
+    layer = Heads(WIDTH, 2, projections=wide)
+    x, key, value = torch.randn(3, M, WIDTH), torch.randn(3, N, 9), torch.randn(3, N, 13)
+    assert layer.weights(x, key).shape == (3, 2, M, N)
+    assert layer(x, key, value).shape == (3, M, WIDTH)
+    still = Heads(WIDTH, 2, projections=Projections(*(torch.nn.Identity() for _ in range(4))), where=causal)
+    cache = still.cache(3, longest=M)
+    torch.testing.assert_close(still(x, cache=cache), still(x))
+
+
 def test_dropout_acts_in_training_only():
     layer = Heads(WIDTH, 4, dropout=0.5)
     x = torch.randn(2, M, WIDTH)
@@ -201,6 +215,7 @@ def test_a_module_like_any_other():
     [
         (lambda: Heads(24, 5), "Heads: a width of 24 does not divide into 5 heads"),
         (lambda: Heads(24, 4, key_heads=3), "key_heads must divide heads, got 4 heads and 3 key heads"),
+        (lambda: Heads(24, 4)(torch.zeros(2, 5, 20)), "Heads: queries must be (*batch, m, 24), got shape (2, 5, 20)"),
         (lambda: Heads(24, 4, dropout=1.0), "dropout must be at least 0 and below 1, got 1.0"),
         (
             lambda: Heads(24, 4)(torch.zeros(2, 3, 24), where=lengths(torch.ones(2, 3, 5, dtype=torch.long))),

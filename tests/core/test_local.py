@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from tests import reference
 
 from regard import LocalMonotonic, LocalPredictive, attend, lengths, weights, window
 from regard.core import Gaussian
+from tests import reference
 
 EXAMPLES, M, N, WIDTH, HIDDEN, D = 2, 5, 17, 7, 3, 4
 LENGTH = torch.tensor([17, 11])

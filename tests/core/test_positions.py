@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from tests import reference
 
 from regard import Heads, Learned, Rotary, Sinusoid, causal
+from tests import reference
 
 M, WIDTH = 5, 14
 PAIRS = {"halves": lambda i, turned: (i, i + turned // 2), "interleaved": lambda i, turned: (2 * i, 2 * i + 1)}

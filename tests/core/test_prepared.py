@@ -4,11 +4,11 @@ import copy
 
 import pytest
 import torch
-from tests.registry import SCORES, WHERES, call
 
 import regard
 from regard import Sample
 from regard.core import Prepared
+from tests.registry import SCORES, WHERES, call
 
 
 @pytest.mark.parametrize("score", SCORES, ids=str)

@@ -136,8 +136,8 @@ FAULTS = (
     Fault(
         "cosine of the key's length only",
         "core/compare.py",
-        "strength * (direction(query) @ key.mT)",
-        "strength * (query @ key.mT)",
+        "by_cell(self.strength) * (direction(query) @ key.mT)",
+        "by_cell(self.strength) * (query @ key.mT)",
         (LAWS,),
     ),
     Fault(
@@ -362,15 +362,15 @@ FAULTS = (
     Fault(
         "grouped heads in turn",
         "core/heads.py",
-        "lambda t: t.repeat_interleave(groups, dim=axis)",
-        "lambda t: torch.cat([t] * groups, dim=axis)",
+        "keys.repeat_interleave(groups, dim=-3)",
+        "torch.cat([keys] * groups, dim=-3)",
         (HEADS,),
     ),
     Fault(
         "cached keys without their position",
         "core/heads.py",
-        "at = inner_first if key is None else 0",
-        "at = 0",
+        "            keys = self._keys(source, at if key is None else 0)",
+        "            keys = self._keys(source, 0)",
         (HEADS,),
     ),
     Fault(
@@ -383,8 +383,8 @@ FAULTS = (
     Fault(
         "looking extends the cache",
         "core/heads.py",
-        "            cache.rewind(filled)\n",
-        "            pass\n",
+        "keys = torch.cat([cache.key, keys], -2)",
+        "keys, _ = cache.extend(keys, self._values(query))",
         (HEADS,),
     ),
     Fault(

@@ -13,27 +13,36 @@ from torch import Tensor, nn
 
 from regard.core.cells import Cells
 from regard.core.errors import Misfit, whole
-from regard.core.score import Score, Share, check_width
+from regard.core.score import Score, Share, by_cell, check_width, keep_factor
 
 
 class Dot(Score):
-    """`scale · q·k`. Ready to use: `dot`, with scale 1 (Luong et al. 2015, arXiv:1508.04025)."""
+    """`scale · q·k`. Ready to use: `dot`, with scale 1 (Luong et al. 2015, arXiv:1508.04025).
 
-    def __init__(self, scale: float = 1.0) -> None:
+    Args:
+        scale: A number or a tensor: a scalar, or one value for each cell of the call's batch axes. A parameter
+            is learned.
+    """
+
+    def __init__(self, scale: float | Tensor = 1.0) -> None:
         super().__init__()
-        self.scale = float(scale)
+        self.scale: float | Tensor
+        keep_factor(self, "scale", scale)
 
     def forward(
         self, query: Float[Tensor, "*_ m d"], key: Float[Tensor, "*_ n d"], cells: Cells
     ) -> Float[Tensor, "*_ m n"]:
         del cells
-        return (query * self.scale if self.scale != 1 else query) @ key.mT
+        plain = not isinstance(self.scale, Tensor) and self.scale == 1
+        return (query if plain else query * by_cell(self.scale)) @ key.mT
 
     def check(self, query_width: int, key_width: int, cells: Cells) -> None:
         _same_width(self, query_width, key_width)
+        if isinstance(self.scale, Tensor):
+            cells.fit(self.scale.shape, (), "Dot's scale")
 
     def __repr__(self) -> str:
-        return "dot" if self.scale == 1 else f"Dot(scale={self.scale})"
+        return "dot" if isinstance(self.scale, float) and self.scale == 1 else super().__repr__()
 
 
 class ScaledDot(Score):
@@ -72,23 +81,13 @@ class Cosine(Score):
     def __init__(self, strength: float | Tensor = 1.0) -> None:
         super().__init__()
         self.strength: float | Tensor
-        if isinstance(strength, nn.Parameter):
-            self.strength = strength
-        elif isinstance(strength, Tensor):
-            self.register_buffer("strength", strength, persistent=False)
-        elif isinstance(strength, bool) or not isinstance(strength, (int, float)):
-            raise TypeError(
-                f"Cosine: strength must be a number or a tensor, got {type(strength).__name__}: {strength!r}"
-            )
-        else:
-            self.strength = float(strength)
+        keep_factor(self, "strength", strength)
 
     def forward(
         self, query: Float[Tensor, "*_ m d"], key: Float[Tensor, "*_ n d"], cells: Cells
     ) -> Float[Tensor, "*_ m n"]:
         del cells
-        strength = self.strength[..., None, None] if isinstance(self.strength, Tensor) else self.strength
-        return strength * (direction(query) @ key.mT)
+        return by_cell(self.strength) * (direction(query) @ key.mT)
 
     def key_share(self, key: Float[Tensor, "*batch n d"]) -> Share:
         return direction(key)

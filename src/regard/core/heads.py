@@ -150,16 +150,26 @@ class Heads(nn.Module):
         Raises:
             ValueError: if arguments do not fit each other.
         """
-        asked, keys, values, first, within = self._ready(query, key, value, where, first, cache)
+        asked, at, within = self._ready(query, key, where, first, cache)
+        if isinstance(key, Source):
+            seen: Tensor | Prepared = key.key
+            taken = key.value
+        else:
+            source = query if key is None else key
+            keys = self._keys(source, at if key is None else 0)
+            values = self._values(source if value is None else value)
+            if cache is not None:
+                keys, values = cache.extend(keys, values)
+            seen, taken = self._shared(keys), self._shared(values)
         dropout = self.dropout if self.training else 0.0
         looked = attend(
             asked,
-            keys,
-            values,
+            seen,
+            taken,
             score=self.score,
             where=within,
             weigh=self.weigh,
-            first=first,
+            first=at,
             after=after,
             dropout=dropout,
         )
@@ -178,70 +188,56 @@ class Heads(nn.Module):
 
         A cache is read, not extended: the keys of `query` are seen beside those it holds.
         """
-        filled = 0 if cache is None else cache.length
-        asked, keys, _, first, within = self._ready(query, key, None, where, first, cache)
-        if cache is not None:
-            cache.rewind(filled)
-        return weights(asked, keys, score=self.score, where=within, weigh=self.weigh, first=first)
+        asked, at, within = self._ready(query, key, where, first, cache)
+        if not isinstance(key, Source):
+            keys = self._keys(query if key is None else key, at if key is None else 0)
+            if cache is not None:
+                keys = torch.cat([cache.key, keys], -2)
+        seen = key.key if isinstance(key, Source) else self._shared(keys)
+        return weights(asked, seen, score=self.score, where=within, weigh=self.weigh, first=at)
 
     def prepare(self, key: Tensor, value: Tensor | None = None) -> Source:
         """Projects keys and values once, for many calls: a decoder's cross-attention.
 
         A `position` turns the keys as standing at 0 and after.
         """
-        keys, values = self._projected_source(key, key if value is None else value, first=0)
-        return Source(self.score.prepare(keys), values)
+        keys = self._shared(self._keys(key, first=0))
+        return Source(self.score.prepare(keys), self._shared(self._values(key if value is None else value)))
 
     def cache(self, *batch: int, longest: int) -> Cache:
         """An empty cache for this module, with room for `longest` positions of each example."""
         whole(longest, "Heads.cache: longest", least=0)
-        like = next(self.projections.parameters())
+        like = next(self.parameters(), torch.empty(0))
         with torch.no_grad():
             probe = torch.zeros(1, self.width, dtype=like.dtype, device=like.device)
-            widths = [
-                _head_width(layer(probe).shape[-1], self.key_heads)
-                for layer in (self.projections.key, self.projections.value)
-            ]
-        key, value = (like.new_zeros(*batch, self.key_heads, longest, width) for width in widths)
-        return Cache(key.detach(), value.detach())
+            key, value = self._keys(probe, 0), self._values(probe)
+        room = (*batch, self.key_heads, longest)
+        return Cache(key.new_zeros(*room, key.shape[-1]), value.new_zeros(*room, value.shape[-1]))
 
     def _ready(
-        self,
-        query: Tensor,
-        key: Tensor | Source | None,
-        value: Tensor | None,
-        where: Where,
-        first: int | Tensor,
-        cache: Cache | None,
-    ) -> tuple[Tensor, Tensor | Prepared, Tensor, int | Tensor, Where]:
-        """Projects, splits into heads, puts positions in, and fits the predicate to the head axis."""
-        if cache is not None and (key is not None or value is not None):
+        self, query: Tensor, key: Tensor | Source | None, where: Where, first: int | Tensor, cache: Cache | None
+    ) -> tuple[Tensor, int | Tensor, Where]:
+        """Checks how a call is made; the queries by head, where they stand, and what they may see."""
+        if cache is not None and key is not None:
             raise ValueError("Heads: a cache is for self-attention: give query and cache, or query and key")
         if cache is not None and not (isinstance(first, int) and first in (0, cache.length)):
             raise ValueError(
                 f"Heads: with a cache the first query stands at its length {cache.length}, got first={first}"
             )
+        if query.ndim < 2 or query.shape[-1] != self.width:
+            raise ValueError(f"Heads: queries must be (*batch, m, {self.width}), got shape {tuple(query.shape)}")
         first = cache.length if cache is not None else first
+        first = first[..., None] if isinstance(first, Tensor) and first.ndim else first
         batch_axes = query.ndim - 2
-        inner_first = first[..., None] if isinstance(first, Tensor) and first.ndim else first
-        asked = self._placed(self._split(self.projections.query, query, self.heads), inner_first)
-        keys: Tensor | Prepared
-        if isinstance(key, Source):
-            keys, values = key
-        else:
-            source = query if key is None else key
-            at = inner_first if key is None else 0
-            keys, values = self._projected_source(source, source if value is None else value, at)
-        if cache is not None:
-            keys, values = cache.extend(cast(Tensor, keys), values)
-        keys, values = self._shared(keys), cast(Tensor, self._shared(values))
         with explained("Heads", query=query, where=where):
             within = self.where.per_head(batch_axes) & as_where(where).per_head(batch_axes)
-        return asked, keys, values, inner_first, within
+        return self._placed(self._split(self.projections.query, query, self.heads), first), first, within
 
-    def _projected_source(self, key: Tensor, value: Tensor, first: int | Tensor) -> tuple[Tensor, Tensor]:
-        keys = self._placed(self._split(self.projections.key, key, self.key_heads), first)
-        return keys, self._split(self.projections.value, value, self.key_heads)
+    def _keys(self, source: Tensor, first: int | Tensor) -> Tensor:
+        return self._placed(self._split(self.projections.key, source, self.key_heads), first)
+
+    def _values(self, source: Tensor) -> Tensor:
+        return self._split(self.projections.value, source, self.key_heads)
 
     def _split(self, layer: nn.Module, vectors: Tensor, heads: int) -> Tensor:
         mapped = projected(layer, vectors)
@@ -250,14 +246,10 @@ class Heads(nn.Module):
     def _placed(self, vectors: Tensor, first: int | Tensor) -> Tensor:
         return vectors if self.position is None else cast(Tensor, self.position(vectors, first=first))
 
-    def _shared(self, keys: Tensor | Prepared) -> Tensor | Prepared:
+    def _shared(self, keys: Tensor) -> Tensor:
         """Each key head once for every query head that reads it."""
         groups = self.heads // self.key_heads
-        if groups == 1:
-            return keys
-        axis = len(keys.shape) - 3
-        change: Callable[[Tensor], Tensor] = lambda t: t.repeat_interleave(groups, dim=axis)  # noqa: E731
-        return keys.map(change) if isinstance(keys, Prepared) else change(keys)
+        return keys if groups == 1 else keys.repeat_interleave(groups, dim=-3)
 
 
 def projected(layer: nn.Module, vectors: Tensor) -> Tensor:

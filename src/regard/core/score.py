@@ -254,3 +254,21 @@ def check_width(name: str, side: str, have: int, want: int) -> None:
     """Raises `Misfit` if a vector's width is not the one that a score was made for."""
     if have != want:
         raise Misfit(f"{name} was made for {side} of width {want}, got {side} of width {have}")
+
+
+def keep_factor(score: Score, name: str, factor: object) -> None:
+    """Keeps a factor as what it is: a parameter to learn, a tensor that moves with the module, or a number."""
+    if isinstance(factor, nn.Parameter):
+        setattr(score, name, factor)
+    elif isinstance(factor, Tensor):
+        score.register_buffer(name, factor, persistent=False)
+    elif isinstance(factor, bool) or not isinstance(factor, (int, float)):
+        kind = type(score).__name__
+        raise TypeError(f"{kind}: {name} must be a number or a tensor, got {type(factor).__name__}: {factor!r}")
+    else:
+        setattr(score, name, float(factor))
+
+
+def by_cell(factor: float | Tensor) -> float | Tensor:
+    """The factor of each cell, from one for each head or example, or from a number."""
+    return factor[..., None, None] if isinstance(factor, Tensor) else factor
