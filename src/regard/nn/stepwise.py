@@ -4,16 +4,20 @@ Axes: `batch` of hypotheses, `n` source positions, `vocabulary`.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
+BEGIN = 2
+"""The token that stands before the first: the same number as `regard.data.tokens.BEGIN`."""
 
+
+@runtime_checkable
 class State(Protocol):
     """All that a decoder remembers between two steps; every tensor in it has the batch as its first axis."""
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> Self:
+    def map(self, change: Callable[[Tensor], Tensor]) -> "State":
         """The same state after a change of the batch axis: a choice, an order, a repetition."""
 
 
@@ -31,6 +35,7 @@ class Step(NamedTuple):
     weights: Float[Tensor, "batch n"] | None
 
 
+@runtime_checkable
 class Stepwise(Protocol):
     """A model that writes one token at a time."""
 

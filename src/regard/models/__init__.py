@@ -1,0 +1,1 @@
+"""One file a model, readable next to its paper, and an explicit catalogue."""
