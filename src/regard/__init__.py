@@ -5,10 +5,10 @@ Interfaces to extend (`Score`, `Where`, `Weigh`) are in `regard.core`.
 """
 
 from importlib import import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from regard.core import (
         Additive as Additive,
     )
@@ -147,11 +147,14 @@ _PLACES = {
 _PLACE = {name: place for place, names in _PLACES.items() for name in names}
 
 __all__ = sorted(_PLACE)
-__version__ = _version("regard")
 
 
 def __getattr__(name: str) -> Any:
     """Finds a public name in its place, the first time that it is used."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("regard")
     if name not in _PLACE:
         from difflib import get_close_matches
 

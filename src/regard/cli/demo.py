@@ -1,0 +1,68 @@
+"""`regard demo`: a small translator learns dates of forty languages, and shows where it looks as it learns."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from regard.cli.options import taken
+from regard.errors import RegardError
+
+FIRST, EVERY = 100, 200
+"""Steps before the first picture, and between two."""
+SHOWN = ("mercredi 18 novembre 2026", "18 de noviembre de 2026", "2026年11月18日")
+
+
+def run(words: list[str]) -> int:
+    """Trains on the embedded dates for a few minutes, drawing an alignment now and then."""
+    if {"-h", "--help"} & set(words):
+        print(f"usage: regard demo [--out RUN] [--steps N]\n\n{__doc__}")  # noqa: T201
+        return 0
+    out, words = taken(words, "--out", _free_folder())
+    steps, words = taken(words, "--steps", "700")
+    if words or not str(steps).isdigit():
+        raise RegardError("demo: takes --out RUN and --steps N only")
+    from regard.cli.look import picture
+    from regard.cli.train import trained
+    from regard.cli.training import Train
+    from regard.models.catalogue import entry
+    from regard.run import load
+    from regard.tasks.translate import Options as TaskOptions
+    from regard.training.settings import Settings
+
+    chosen = entry("rnnsearch")
+    options = Train(
+        model=chosen.presets()["small"],
+        data="dates",
+        out=str(out),
+        steps=int(str(steps)),
+        task=TaskOptions(tokens="characters"),
+        train=Settings(tokens=6000, rate=4e-3, validate=int(str(steps)), save=int(str(steps))),
+    )
+    begin = time.monotonic()
+
+    def watch(model: Any, task: Any, step: int) -> None:
+        if step == FIRST or step % EVERY == 0:
+            answer = task.answers(model, SHOWN[:1])[0]
+            print(f"\nafter {step} steps, {time.monotonic() - begin:.0f} s: {SHOWN[0]}  →  {task.text(answer)}")  # noqa: T201
+            picture(task, SHOWN[0], answer)
+
+    code = trained(chosen, options, command=f"regard demo --out {out}", watch=watch)
+    if code:
+        return code
+    result = load(str(out))
+    for text, answer in zip(SHOWN, result.look(SHOWN), strict=True):
+        print(f"\n{text}  →  {result.task.text(answer)}")  # noqa: T201
+        picture(result.task, text, answer)
+    print(  # noqa: T201
+        f'\nTry: regard look {out} "3 October 1998"    or your own pairs: '
+        "regard train translate --data pairs.tsv --out runs/mine"
+    )
+    return 0
+
+
+def _free_folder() -> str:
+    """runs/dates, or the first of runs/dates-2, … that is not there."""
+    number = 1
+    while Path(name := f"runs/dates{'' if number == 1 else f'-{number}'}").exists():
+        number += 1
+    return name

@@ -1,0 +1,31 @@
+"""`regard ls [models|tasks|data]`: what there is."""
+
+from regard.errors import RegardError
+from regard.models.catalogue import MODELS
+
+TASKS = {"translate": "any line of text to any other"}
+DATA = {
+    "dates": "embedded: dates of some forty languages to ISO 8601, by Babel",
+    "multi30k": "image descriptions, German to English; multi30k:en-de the other way",
+    "tatoeba": "sentences, English to German",
+    "cmudict": "spelling to phonemes; cmudict:nostress without stress marks",
+}
+FILES = "or your own: pairs.tsv, .csv, .jsonl, .parquet, a folder of such, or two aligned files a.src,b.tgt"
+
+
+def run(words: list[str]) -> int:
+    """Lists what was asked for, or everything."""
+    lists = {
+        "models": {model.name: f"{model.title}; {model.paper}" for model in MODELS},
+        "tasks": TASKS,
+        "data": DATA,
+    }
+    if len(words) > 1 or (words and words[0] not in lists):
+        raise RegardError(f"ls: list one of {', '.join(lists)}, got {' '.join(words)}")
+    for name in words or lists:
+        print(name)  # noqa: T201
+        for entry, text in lists[name].items():
+            print(f"  {entry:12} {text}")  # noqa: T201
+        if name == "data":
+            print(f"  {FILES}")  # noqa: T201
+    return 0

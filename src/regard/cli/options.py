@@ -1,0 +1,95 @@
+"""From the words of a command line to typed options, and errors that suggest the nearest name."""
+
+import contextlib
+import dataclasses
+import io
+import tomllib
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import tyro
+
+from regard.errors import RegardError
+
+Options = TypeVar("Options")
+
+
+def taken(words: list[str], name: str, default: str | None = None) -> tuple[str | None, list[str]]:
+    """Takes one `--name VALUE` or `--name=VALUE` out of the words, before the rest can be typed.
+
+    >>> taken(["--model", "rnnsearch", "--model.width", "8"], "--model")
+    ('rnnsearch', ['--model.width', '8'])
+    """
+    rest, value, place = [], default, 0
+    while place < len(words):
+        word = words[place]
+        if word == name:
+            if place + 1 == len(words) or words[place + 1].startswith("--"):
+                raise RegardError(f"{name} needs a value")
+            value, place = words[place + 1], place + 2
+        elif word.startswith(f"{name}="):
+            value, place = word[len(name) + 1 :], place + 1
+        else:
+            rest.append(word)
+            place += 1
+    return value, rest
+
+
+def parsed(kind: type[Options], words: Sequence[str], *, default: Options, command: str) -> Options:
+    """Typed options from words; help is printed and ends the program with 0.
+
+    Raises:
+        RegardError: if a word is not an option, or a value not of its type; the nearest option is named.
+    """
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(kind, args=list(words), default=default, prog=f"regard {command}", use_underscores=True)
+    except SystemExit as end:
+        if end.code in (0, None):
+            raise
+        raise RegardError(f"{command}:\n{said.getvalue().strip()}") from None
+
+
+def from_file(path: str | Path, default: Options) -> Options:
+    """Options from a TOML or JSON file, over defaults; a wrong key or type is named with its place.
+
+    Raises:
+        RegardError: if the file cannot be read, or does not fit.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = tomllib.loads(text) if path.suffix == ".toml" else msgspec.json.decode(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.DecodeError) as fact:
+        raise RegardError(f"{path}: {fact}") from None
+    return over(default, found, str(path))
+
+
+def over(default: Options, found: Any, place: str) -> Options:
+    """A dataclass with some of its fields replaced, by a tree of the same shape."""
+    if not isinstance(found, dict):
+        raise RegardError(f"{place}: expected a table of options, got {type(found).__name__}")
+    fields = {field.name: field for field in dataclasses.fields(default)}  # type: ignore[arg-type]
+    for key in found:
+        if key not in fields:
+            import difflib
+
+            close = difflib.get_close_matches(key, fields, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise RegardError(f"{place}: there is no option {key!r}: {hint}one of {', '.join(fields)}")
+    hints = typing.get_type_hints(type(default))
+    values = {}
+    for key, value in found.items():
+        current = getattr(default, key)
+        if dataclasses.is_dataclass(current):
+            values[key] = over(current, value, f"{place}: {key}")
+            continue
+        try:
+            values[key] = msgspec.convert(value, hints[key])
+        except msgspec.ValidationError as fact:
+            raise RegardError(f"{place}: {key}: {fact}") from None
+    return dataclasses.replace(default, **values)  # type: ignore[type-var]

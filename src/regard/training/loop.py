@@ -1,0 +1,265 @@
+"""Training, read from top to bottom.
+
+Every random number comes from (seed, step), every batch from (seed, epoch, place), every schedule from the step:
+so a run that was stopped at any moment goes on bit for bit, and nothing of the clock or of a global state is in
+its result.
+"""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+from regard.training import stopping
+from regard.training.memory import explained_memory
+from regard.training.moments import restore, snapshot
+from regard.training.record import Journal, Progress
+from regard.training.schedule import rate
+from regard.training.settings import Settings
+from regard.training.store import Store
+
+WARM = 12
+"""Steps that are timed, the first two left out, before `minutes` become a number of steps."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Duration:
+    """How long to train; exactly one is given."""
+
+    steps: int | None = None
+    epochs: int | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        given = [f"--{name}" for name, value in vars(self).items() if value is not None]
+        if len(given) != 1:
+            raise RegardError(f"give one of --steps, --epochs and --minutes, got {' and '.join(given) or 'none'}")
+        value = next(value for value in vars(self).values() if value is not None)
+        if not value > 0:
+            raise RegardError(f"{given[0]} must be above 0, got {value}")
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Where training ended.
+
+    Attributes:
+        step: The last step.
+        steps: The step at which it was to end.
+        metrics: Of the best validation.
+        stopped: The signal that ended it, or 0.
+        warnings: What was found on the way and passed over.
+    """
+
+    step: int
+    steps: int
+    metrics: dict[str, float]
+    stopped: int
+    warnings: tuple[str, ...]
+
+
+def train(
+    model: nn.Module,
+    task: Any,
+    splits: Any,
+    settings: Settings,
+    duration: Duration,
+    *,
+    store: Store,
+    config: dict[str, Any],
+    options: dict[str, Any],
+    seed: int = 0,
+    resume: bool = False,
+    report: Callable[[Progress], None] = lambda _: None,
+    watch: Callable[[nn.Module, Any, int], None] | None = None,
+) -> Outcome:
+    """Trains a model, in a run folder whose lock is held.
+
+    Args:
+        model: What learns. Its first weights are drawn before, from the same seed.
+        task: What is learned: plan, batch, loss, validation (`regard.tasks`).
+        splits: The data.
+        settings: How.
+        duration: How long.
+        store: The run folder.
+        config: What is published beside the weights: model, task, data, settings, command.
+        options: What the run was started with, kept in its states for going on.
+        seed: Of everything random.
+        resume: Whether to go on from the newest state.
+        report: Is told how it goes, after every step.
+        watch: Is shown the model, in evaluation mode, and the task, after every step.
+
+    Raises:
+        RegardError: if the folder holds a run already, or there is nothing to resume.
+        FloatingPointError: if a loss or gradient is not finite; the step is not applied, nothing is saved.
+    """
+    optimizer = torch.optim.AdamW(_groups(model, settings), lr=settings.rate, betas=(0.9, settings.beta2), eps=1e-9)
+    averaged = {name: p.detach().clone() for name, p in model.named_parameters()} if settings.average else {}
+    examples = task.examples(splits.train)
+    plan = task.plan(examples, tokens=settings.tokens, seed=seed)
+
+    record: dict[str, Any] = {
+        "steps": None,
+        "epoch": 0,
+        "place": 0,
+        "best": None,
+        "waited": 0,
+        "metrics": {},
+        "options": options,
+    }
+    begin, warnings = 0, ()
+    state = store.load_state()
+    if state is not None and not resume:
+        raise RegardError(
+            f"{store.path} holds a run at step {state.step}: add --resume to go on, or choose another --out"
+        )
+    if state is None and resume:
+        raise RegardError(f"{store.path} has no state to resume from: leave out --resume to begin")
+    if state is not None:
+        restore(model, optimizer, averaged, state.tensors)
+        begin, record, warnings = state.step, state.record, state.warnings
+
+    steps = record["steps"] or _steps(duration, plan, settings)
+    journal = Journal(store.path, after=begin, every=settings.log, tensorboard=settings.tensorboard)
+    parts = _parts(plan, record["epoch"], record["place"], settings.accumulate)
+    clock = time.perf_counter()
+    step = begin
+    saved = state is not None
+    model.train()
+    with stopping.requested() as stop:
+        while step < (steps or math.inf):
+            step += 1
+            record["epoch"], record["place"], places = next(parts)
+            batches = [task.batch(examples, part) for part in places]
+            count, likelihood = 0, 0.0
+            for number, batch in enumerate(batches):
+                # One seed for each part of a step: where a run was cut off leaves no trace in its dropout.
+                torch.manual_seed(((seed * 1_000_003 + step) * 1_000_003 + number) % 2**63)
+                with explained_memory(batch), torch.autocast("cpu", torch.bfloat16, settings.precision == "bfloat16"):
+                    loss = task.loss(model, batch, settings.smoothing)
+                    loss.objective.backward()
+                likelihood, count = likelihood + float(loss.likelihood), count + int(loss.count)
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad /= count  # one mean over the tokens of the step, however many batches made it
+            norm = float(nn.utils.clip_grad_norm_(model.parameters(), settings.clip or math.inf))
+            if not (math.isfinite(likelihood) and math.isfinite(norm)):
+                raise FloatingPointError(_not_finite(model, step, likelihood, places))
+            for group in optimizer.param_groups:
+                group["lr"] = rate(step, steps or WARM * 10, settings)
+            optimizer.step()
+            optimizer.zero_grad()
+            for name, parameter in model.named_parameters():
+                if averaged:
+                    averaged[name].lerp_(parameter.detach(), 1 - settings.average)
+
+            if steps is None and step == 2:
+                clock = time.perf_counter()
+            if steps is None and step == WARM:
+                each = (time.perf_counter() - clock) / (WARM - 2)
+                steps = record["steps"] = max(WARM + 1, int((duration.minutes or 0) * 60 / each))
+            journal.step(step, loss=likelihood / count, tokens=count, rate=optimizer.param_groups[0]["lr"], norm=norm)
+            report(journal.progress(step, steps, record["metrics"]))
+            last = step == steps or stop.signal != 0
+            if watch is not None:
+                with _evaluating(model, {}):
+                    watch(model, task, step)
+
+            if step == steps or step % settings.validate == 0:
+                with _evaluating(model, averaged):
+                    found = task.validated(model, splits.valid, tokens=settings.tokens)
+                    better = record["best"] is None or found[task.metric] > record["best"]
+                    record["waited"] = 0 if better else record["waited"] + 1
+                    if better:
+                        record["best"], record["metrics"] = found[task.metric], {**found, "step": step}
+                        store.publish(published(model, task, config, record["metrics"]), step)
+                journal.validated(step, found)
+                if settings.patience and record["waited"] >= settings.patience:
+                    steps, last = step, True
+            if last or step % settings.save == 0:
+                record["steps"] = steps
+                store.save_state(step, snapshot(model, optimizer, averaged), record, best=record["waited"] == 0)
+                journal.flush()
+                saved = True
+            if stop.signal:
+                break
+    if not saved:
+        raise RegardError(f"{store.path}: nothing left to do")
+    return Outcome(step, steps or step, record["metrics"], stop.signal, warnings)
+
+
+def published(model: nn.Module, task: Any, config: dict[str, Any], metrics: dict[str, float]) -> dict[str, bytes]:
+    """The files of a published model."""
+    from regard.training import strict, tensors
+
+    weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    return {
+        "config.json": strict.render({**config, "metrics": metrics}, "config.json"),
+        "model.safetensors": tensors.pack(weights),
+        **task.files(),
+    }
+
+
+def _groups(model: nn.Module, settings: Settings) -> list[dict[str, Any]]:
+    """Matrices decay; biases and vectors do not."""
+    matrices = [p for p in model.parameters() if p.ndim >= 2]
+    others = [p for p in model.parameters() if p.ndim < 2]
+    return [{"params": matrices, "weight_decay": settings.decay}, {"params": others, "weight_decay": 0.0}]
+
+
+def _steps(duration: Duration, plan: Any, settings: Settings) -> int | None:
+    """The number of steps, or None where it is found by timing the first ones."""
+    if duration.epochs is not None:
+        return sum(math.ceil(len(plan.epoch(epoch)) / settings.accumulate) for epoch in range(duration.epochs))
+    return duration.steps
+
+
+def _parts(plan: Any, epoch: int, place: int, accumulate: int) -> Iterator[tuple[int, int, list[list[int]]]]:
+    """From a place of an epoch on, for ever: where the next step will begin, and the batches of this one."""
+    while True:
+        batches = plan.epoch(epoch)
+        if not batches:
+            raise RegardError("there is no example to train on")
+        while place < len(batches):
+            part = batches[place : place + accumulate]
+            place += accumulate
+            yield (epoch, place, part) if place < len(batches) else (epoch + 1, 0, part)
+        epoch, place = epoch + 1, 0
+
+
+class _evaluating:  # noqa: N801
+    """Evaluation mode while the block runs, with the averaged weights in place if there are any."""
+
+    def __init__(self, model: nn.Module, averaged: dict[str, Tensor]) -> None:
+        self.model, self.averaged = model, averaged
+
+    def __enter__(self) -> None:
+        self.model.eval()
+        self.kept = {name: p.detach().clone() for name, p in self.model.named_parameters() if self.averaged}
+        self._put(self.averaged)
+
+    def __exit__(self, *_: object) -> None:
+        self._put(self.kept)
+        self.model.train()
+
+    def _put(self, values: dict[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                if name in values:
+                    parameter.copy_(values[name])
+
+
+def _not_finite(model: nn.Module, step: int, likelihood: float, places: list[list[int]]) -> str:
+    bad = [name for name, p in model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()]
+    weights = [name for name, p in model.named_parameters() if not p.isfinite().all()]
+    where = f"weights not finite in {weights[0]}" if weights else f"gradient not finite in {bad[0]}" if bad else "loss"
+    shown = [place for part in places for place in part][:8]
+    return (
+        f"step {step}: the loss is {likelihood} ({where}); the step was not applied. Examples {shown} of the "
+        f"training data were in the batch. Try a lower --train.rate or --train.clip, or --train.precision float32"
+    )

@@ -1,0 +1,1 @@
+"""Pictures of where a model looked."""

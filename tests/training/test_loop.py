@@ -1,0 +1,220 @@
+"""The loop: exact resumption above all, on a task of a few numbers."""
+
+import json
+import math
+import os
+import signal
+
+import pytest
+import torch
+
+from regard.errors import RegardError
+from regard.training.loop import Duration, train
+from regard.training.settings import Settings
+from regard.training.store import Store
+from tests.training import toy
+
+SETTINGS = Settings(rate=0.02, warmup=3, validate=7, save=5, average=0.9)
+
+
+def run(path, steps=40, settings=SETTINGS, *, resume=False, task=None, report=lambda _: None, seed=0, **duration):
+    """One sitting: the outcome, the final weights, and the lines of metrics.jsonl."""
+    store, model = Store(path), toy.model(seed)
+    with store.lock():
+        outcome = train(
+            model,
+            task or toy.Toy(),
+            toy.SPLITS,
+            settings,
+            Duration(**(duration or {"steps": steps})),
+            store=store,
+            config={"model_name": "toy"},
+            options={"a": 1},
+            seed=seed,
+            resume=resume,
+            report=report,
+        )
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return outcome, {name: tensor.clone() for name, tensor in model.state_dict().items()}, lines
+
+
+def losses(lines):
+    return {line["step"]: float.hex(line["loss"]) for line in lines if "loss" in line}
+
+
+def stops_at(step, number=signal.SIGINT):
+    return lambda progress: os.kill(os.getpid(), number) if progress.step == step else None
+
+
+def test_it_learns(tmp_path):
+    outcome, _, lines = run(tmp_path / "run", 300)
+    each = list(losses(lines).values())
+    first, last = (sum(float.fromhex(loss) for loss in part) / 20 for part in (each[:20], each[-20:]))
+    assert last < first / 3
+    assert outcome.step == outcome.steps == 300
+    assert outcome.metrics["score"] > -0.1
+
+
+@pytest.mark.parametrize("accumulate", [1, 2, 4])
+@pytest.mark.parametrize("cut", [1, 4, 5, 7, 9, 14, 20, 39])
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, cut, accumulate):
+    """T2: in the middle of an epoch, at its end, at a validation, with dropout, averages and accumulation."""
+    settings = Settings(rate=0.02, warmup=3, validate=7, save=5, average=0.9, accumulate=accumulate)
+    whole, weights, lines = run(tmp_path / "whole", settings=settings)
+    stopped, _, _ = run(tmp_path / "cut", settings=settings, report=stops_at(cut))
+    assert (stopped.step, stopped.stopped) == (cut, signal.SIGINT)
+    task = toy.Toy()
+    resumed, again, more = run(tmp_path / "cut", settings=settings, resume=True, task=task)
+    assert losses(more) == losses(lines)
+    assert [line for line in more if "valid.score" in line] == [line for line in lines if "valid.score" in line]
+    assert resumed.metrics == whole.metrics
+    assert all(torch.equal(weights[name], again[name]) for name in weights)
+    states = [Store(tmp_path / name).load_state() for name in ("whole", "cut")]
+    assert states[0].record == states[1].record
+    assert all(torch.equal(states[0].tensors[name], states[1].tensors[name]) for name in states[0].tensors)
+
+
+def test_every_example_is_seen_once_an_epoch_across_a_stop(tmp_path):
+    first, second = toy.Toy(), toy.Toy()
+    run(tmp_path / "run", 14, task=first, report=stops_at(4))
+    run(tmp_path / "run", 14, task=second, resume=True)
+    seen = [place for part in first.seen + second.seen for place in part]
+    assert sorted(seen[:20]) == sorted(seen[20:40]) == list(range(20))
+
+
+def test_a_run_that_was_killed_goes_on_from_its_last_state(tmp_path):
+    """As after SIGKILL: lines and weights beyond the last state are forgotten, and come again the same."""
+    _, weights, lines = run(tmp_path / "whole")
+
+    def die(progress):
+        if progress.step == 18:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "cut", report=die)
+    assert Store(tmp_path / "cut").load_state().step == 15
+    _, again, more = run(tmp_path / "cut", resume=True)
+    assert losses(more) == losses(lines)
+    assert all(torch.equal(weights[name], again[name]) for name in weights)
+
+
+def test_seeds_differ_and_repeat(tmp_path):
+    runs = [losses(run(tmp_path / str(place), 9, seed=seed)[2]) for place, seed in enumerate((1, 1, 2))]
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+
+
+def test_accumulated_batches_are_one_larger_batch(tmp_path):
+    """The mean is over the tokens of the step, not a mean of means: the last batch of an epoch is smaller."""
+
+    class Steady(toy.Toy):
+        def plan(self, examples, *, tokens, seed):
+            return self
+
+        def epoch(self, number):
+            return [[0, 1, 2, 3, 4], [5]] if self.apart else [[0, 1, 2, 3, 4, 5]]
+
+    found = []
+    for apart, accumulate in ((True, 2), (False, 1)):
+        task, settings = Steady(), Settings(rate=0.02, warmup=0, shape="constant", accumulate=accumulate, clip=0)
+        task.apart = apart
+        store, model = Store(tmp_path / str(apart)), toy.model()
+        model[1].p = 0.0
+        with store.lock():
+            arguments = {"store": store, "config": {}, "options": {}}
+            train(model, task, toy.SPLITS, settings, Duration(steps=5), **arguments)
+        found.append(model[0].weight.detach())
+    torch.testing.assert_close(found[0], found[1], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("value", "step"), [(math.nan, 1), (math.inf, 1), (math.nan, 9)])
+def test_a_loss_that_is_not_finite_stops_and_is_not_applied(tmp_path, value, step):
+    """T6: the step is not applied, nothing of it is saved, and the message names the batch."""
+    task = toy.Toy()
+    batch = toy.Plan(0).epoch((step - 1) // 7)[(step - 1) % 7]
+    expected = losses(run(tmp_path / "clean", 20)[2])
+    task.spoiled = {}
+
+    def spoil(progress):
+        if progress.step == step - 1:
+            task.spoiled = {batch[0]: value}
+
+    if step == 1:
+        task.spoiled = {batch[0]: value}
+    with pytest.raises(FloatingPointError) as caught:
+        run(tmp_path / "run", 20, task=task, report=spoil)
+    assert f"step {step}: the loss is {value}" in str(caught.value)
+    assert f"Examples {batch}" in str(caught.value)
+    state = Store(tmp_path / "run").load_state()
+    assert (state is None) == (step == 1)
+    if state is not None:
+        assert state.step == 5
+        assert all(tensor.isfinite().all() for tensor in state.tensors.values())
+        assert losses(run(tmp_path / "run", 20, resume=True)[2]) == expected
+
+
+def test_what_is_published_is_the_best_and_averaged(tmp_path):
+    outcome, _, lines = run(tmp_path / "run", 40)
+    scores = {line["step"]: line["valid.score"] for line in lines if "valid.score" in line}
+    assert set(scores) == {7, 14, 21, 28, 35, 40}
+    published = Store(tmp_path / "run").load_published()
+    best = max(scores, key=scores.get)
+    assert (published.step, outcome.metrics) == (best, {"score": scores[best], "step": best})
+    assert set(published.files) == {"config.json", "model.safetensors", "toy.json"}
+
+
+def test_patience(tmp_path):
+    settings = Settings(rate=1e-9, warmup=0, validate=2, save=50, patience=3, shape="constant")
+
+    class Worse(toy.Toy):
+        score = 0.0
+
+        def validated(self, model, pairs, *, tokens):
+            Worse.score -= 1
+            return {"score": Worse.score}
+
+    outcome, _, _ = run(tmp_path / "run", 100, settings, task=Worse())
+    assert outcome.step == 8
+    assert Store(tmp_path / "run").load_state().step == 8
+
+
+def test_minutes_become_steps_and_stay_those(tmp_path):
+    outcome, _, _ = run(tmp_path / "run", minutes=0.01, report=stops_at(14))
+    assert outcome.steps >= 13
+    record = Store(tmp_path / "run").load_state().record
+    assert record["steps"] == outcome.steps
+
+
+def test_epochs_become_steps(tmp_path):
+    assert run(tmp_path / "run", epochs=2)[0].step == 14
+
+
+def test_what_is_told(tmp_path):
+    told = []
+    run(tmp_path / "run", 10, report=told.append)
+    assert [progress.step for progress in told] == list(range(1, 11))
+    assert all(progress.steps == 10 for progress in told)
+    assert told[-1].left == pytest.approx(0, abs=1e-6)
+    assert told[-1].speed > 0
+
+
+def test_a_folder_is_not_written_over(tmp_path):
+    run(tmp_path / "run", 5)
+    with pytest.raises(RegardError, match="holds a run at step 5: add --resume to go on, or choose another --out"):
+        run(tmp_path / "run", 5)
+    with pytest.raises(RegardError, match="has no state to resume from: leave out --resume to begin"):
+        run(tmp_path / "other", 5, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "give one of --steps, --epochs and --minutes, got none"),
+        ({"steps": 3, "epochs": 1}, "got --steps and --epochs"),
+        ({"minutes": 0}, "--minutes must be above 0, got 0"),
+    ],
+)
+def test_durations_that_cannot_be(given, text):
+    with pytest.raises(RegardError) as caught:
+        Duration(**given)
+    assert text in str(caught.value)
