@@ -45,3 +45,7 @@ class OutOfMemory(RegardError):  # noqa: N818
     """A batch did not fit into memory."""
 
     exit_code = 4
+
+
+class Diverged(RegardError):  # noqa: N818
+    """Training met a number that is not finite; the step was not applied."""

@@ -8,7 +8,7 @@ import signal
 import pytest
 import torch
 
-from regard.errors import RegardError
+from regard.errors import Diverged, RegardError
 from regard.training.loop import Duration, train
 from regard.training.settings import Settings
 from regard.training.store import Store
@@ -111,7 +111,7 @@ def test_accumulated_batches_are_one_larger_batch(tmp_path):
         def plan(self, examples, *, tokens, seed):
             return self
 
-        def epoch(self, number):
+        def batches(self, number):
             return [[0, 1, 2, 3, 4], [5]] if self.apart else [[0, 1, 2, 3, 4, 5]]
 
     found = []
@@ -131,7 +131,7 @@ def test_accumulated_batches_are_one_larger_batch(tmp_path):
 def test_a_loss_that_is_not_finite_stops_and_is_not_applied(tmp_path, value, step):
     """T6: the step is not applied, nothing of it is saved, and the message names the batch."""
     task = toy.Toy()
-    batch = toy.Plan(0).epoch((step - 1) // 7)[(step - 1) % 7]
+    batch = toy.Plan(0).batches((step - 1) // 7)[(step - 1) % 7]
     expected = losses(run(tmp_path / "clean", 20)[2])
     task.spoiled = {}
 
@@ -141,14 +141,14 @@ def test_a_loss_that_is_not_finite_stops_and_is_not_applied(tmp_path, value, ste
 
     if step == 1:
         task.spoiled = {batch[0]: value}
-    with pytest.raises(FloatingPointError) as caught:
+    with pytest.raises(Diverged) as caught:
         run(tmp_path / "run", 20, task=task, report=spoil)
     assert f"step {step}: the loss is {value}" in str(caught.value)
     assert f"Examples {batch}" in str(caught.value)
     state = Store(tmp_path / "run").load_state()
     assert (state is None) == (step == 1)
     if state is not None:
-        assert state.step == 5
+        assert state.step == 7
         assert all(tensor.isfinite().all() for tensor in state.tensors.values())
         assert losses(run(tmp_path / "run", 20, resume=True)[2]) == expected
 

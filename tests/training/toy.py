@@ -21,7 +21,7 @@ class Plan:
 
     seed: int
 
-    def epoch(self, number: int) -> list[list[int]]:
+    def batches(self, number: int) -> list[list[int]]:
         generator = torch.Generator().manual_seed(self.seed * 1000 + number)
         order = torch.randperm(20, generator=generator).tolist()
         return [order[start : start + 3] for start in range(0, 20, 3)]

@@ -38,7 +38,7 @@ def taken(words: list[str], name: str, default: str | None = None) -> tuple[str 
     return value, rest
 
 
-def parsed(kind: type[Options], words: Sequence[str], *, default: Options, command: str) -> Options:
+def parsed(kind: Any, words: Sequence[str], *, default: Any, command: str) -> Any:
     """Typed options from words; help is printed and ends the program with 0.
 
     Raises:
@@ -47,7 +47,7 @@ def parsed(kind: type[Options], words: Sequence[str], *, default: Options, comma
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            return tyro.cli(kind, args=list(words), default=default, prog=f"regard {command}", use_underscores=True)
+            return tyro.cli(kind, args=list(words), default=default, prog=f"regard {command}")
     except SystemExit as end:
         if end.code in (0, None):
             raise

@@ -11,9 +11,9 @@ class Loss(NamedTuple):
     Attributes:
         objective: What is minimised.
         likelihood: The plain negative log-likelihood, which is reported; without gradient.
-        count: How many tokens.
+        tokens: Their number.
     """
 
     objective: Tensor
     likelihood: Tensor
-    count: Tensor
+    tokens: Tensor

@@ -6,6 +6,7 @@ Axes: `batch`, `n` source positions, `m` target positions.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -13,11 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.data.batches import Batch, Examples, Plan, collate
+from regard.data.batches import Batch, Examples
 from regard.data.pairs import Pair, Splits
+from regard.data.plan import Plan
 from regard.data.tokens import PAD, Tokeniser
 from regard.decode.beam import beam
 from regard.decode.hypothesis import Hypothesis
+from regard.errors import RegardError
 from regard.tasks.loss import Loss
 
 Kind = Literal["characters", "words", "subwords"]
@@ -59,8 +62,8 @@ class Translate:
 
     @classmethod
     def of(cls, splits: Splits, options: Options) -> "Translate":
-        """Trains the tokenisers on the training pairs, at most the first 50,000 of them."""
-        some = [splits.train[place] for place in range(min(len(splits.train), 50_000))]
+        """Trains the tokenisers on the training pairs, at most the first 20,000 of them."""
+        some = [splits.train[place] for place in range(min(len(splits.train), 20_000))]
         return cls(
             options,
             Tokeniser.train((pair.source for pair in some), options.tokens, options.vocabulary),
@@ -81,7 +84,15 @@ class Translate:
         }
 
     def configured(self, config: Any) -> Any:
-        """A model's configuration with the vocabularies of this data."""
+        """A model's configuration with the vocabularies of this data.
+
+        Raises:
+            RegardError: if it names others.
+        """
+        for side, size in (("source", self.source.size), ("target", self.target.size)):
+            given = getattr(config, f"{side}_vocabulary")
+            if given not in (0, size):
+                raise RegardError(f"model.{side}_vocabulary is {size}, from the data, and cannot be set to {given}")
         return dataclasses.replace(config, source_vocabulary=self.source.size, target_vocabulary=self.target.size)
 
     def examples(self, pairs: Sequence[Pair]) -> Examples:
@@ -90,11 +101,11 @@ class Translate:
 
     def plan(self, examples: Examples, *, tokens: int, seed: int) -> Plan:
         """Which examples stand in which batch."""
-        return Plan(examples.lengths(), tokens=tokens, seed=seed, longest=self.options.longest, too_long="skip")
+        return Plan(examples.lengths, tokens, seed=seed, longest=self.options.longest, too_long="skip")
 
     def batch(self, examples: Examples, places: Sequence[int]) -> Batch:
         """The batch of those examples."""
-        return collate(examples, places)
+        return examples.batch(places)
 
     def loss(self, model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Loss:
         """Sums of the negative log-likelihood over the real target tokens, END among them; padding has no part.
@@ -109,8 +120,8 @@ class Translate:
 
     @torch.no_grad()
     def answers(self, model: Any, lines: Sequence[str], *, size: int = 64) -> list[Hypothesis]:
-        """The best hypothesis for each line, in the order of the lines; an empty line has an empty one."""
-        encoded = [self.source.encode(line)[-self.options.longest :] for line in lines]
+        """The best hypothesis for each line, in the order of the lines. A line that is too long is cut at its end."""
+        encoded = [self._cut(self.source.encode(line)) for line in lines]
         order = sorted(range(len(lines)), key=lambda place: len(encoded[place]))
         found: dict[int, Hypothesis] = {}
         for start in range(0, len(order), size):
@@ -130,29 +141,34 @@ class Translate:
             found.update(zip(places, (best[0] for best in results), strict=True))
         return [found[place] for place in range(len(lines))]
 
+    def _cut(self, ids: list[int]) -> list[int]:
+        """Ids no longer than the longest line; the END stays."""
+        return ids if len(ids) <= self.options.longest else [*ids[: self.options.longest - 1], ids[-1]]
+
     def text(self, hypothesis: Hypothesis) -> str:
         """What a hypothesis says."""
         return self.target.decode(hypothesis.tokens)
 
     @torch.no_grad()
+    def validated_likelihood(self, model: nn.Module, pairs: Sequence[Pair], *, tokens: int) -> dict[str, float]:
+        """The mean negative log-likelihood of a target token, in nats, and the perplexity, its exponential."""
+        examples = self.examples(pairs)
+        likelihood, count = 0.0, 0
+        for places in self.plan(examples, tokens=tokens, seed=0).batches(0):
+            loss = self.loss(model, self.batch(examples, places))
+            likelihood, count = likelihood + float(loss.likelihood), count + int(loss.tokens)
+        mean = likelihood / max(count, 1)
+        return {"likelihood": mean, "perplexity": math.exp(min(mean, 700.0))}
+
+    @torch.no_grad()
     def validated(
         self, model: nn.Module, pairs: Sequence[Pair], *, tokens: int, decoded: int = 500
     ) -> dict[str, float]:
-        """Perplexity over all pairs, and the share of the first `decoded` that come out exactly right."""
-        examples = self.examples(pairs)
-        likelihood, count = 0.0, 0
-        for places in self.plan(examples, tokens=tokens, seed=0).epoch(0):
-            loss = self.loss(model, self.batch(examples, places))
-            likelihood, count = likelihood + float(loss.likelihood), count + int(loss.count)
+        """Likelihood and perplexity over all pairs, and the share of the first `decoded` that come out right."""
         some = [pairs[place] for place in range(min(len(pairs), decoded))]
         said = [self.text(answer) for answer in self.answers(model, [pair.source for pair in some])]
-        right = sum(a == pair.target for a, pair in zip(said, some, strict=True))
-        mean = likelihood / max(count, 1)
-        return {
-            "likelihood": mean,
-            "perplexity": float(torch.tensor(mean).exp()),
-            "exact": right / max(len(some), 1),
-        }
+        right = sum(answer == pair.target for answer, pair in zip(said, some, strict=True))
+        return {**self.validated_likelihood(model, pairs, tokens=tokens), "exact": right / max(len(some), 1)}
 
 
 def _evenly(logits: Tensor) -> Tensor:

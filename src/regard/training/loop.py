@@ -6,7 +6,9 @@ its result.
 """
 
 import dataclasses
+import itertools
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,17 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import RegardError
-from regard.training import stopping
+from regard.errors import Diverged, RegardError
+from regard.training import stopping, strict, tensors
 from regard.training.memory import explained_memory
 from regard.training.moments import restore, snapshot
 from regard.training.record import Journal, Progress
 from regard.training.schedule import rate
 from regard.training.settings import Settings
-from regard.training.store import Store
+from regard.training.store import State, Store
 
 WARM = 12
-"""Steps that are timed, the first two left out, before `minutes` become a number of steps."""
+"""Steps that are timed before `minutes` become a number of steps."""
+_BEGINNING: dict[str, Any] = {"steps": None, "epoch": 0, "place": 0, "best": None, "waited": 0, "metrics": {}}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,80 +99,52 @@ def train(
 
     Raises:
         RegardError: if the folder holds a run already, or there is nothing to resume.
-        FloatingPointError: if a loss or gradient is not finite; the step is not applied, nothing is saved.
+        Diverged: if a loss or gradient is not finite; the step is not applied, nothing is saved.
     """
     optimizer = torch.optim.AdamW(_groups(model, settings), lr=settings.rate, betas=(0.9, settings.beta2), eps=1e-9)
     averaged = {name: p.detach().clone() for name, p in model.named_parameters()} if settings.average else {}
     examples = task.examples(splits.train)
     plan = task.plan(examples, tokens=settings.tokens, seed=seed)
 
-    record: dict[str, Any] = {
-        "steps": None,
-        "epoch": 0,
-        "place": 0,
-        "best": None,
-        "waited": 0,
-        "metrics": {},
-        "options": options,
-    }
-    begin, warnings = 0, ()
-    state = store.load_state()
-    if state is not None and not resume:
-        raise RegardError(
-            f"{store.path} holds a run at step {state.step}: add --resume to go on, or choose another --out"
-        )
-    if state is None and resume:
-        raise RegardError(f"{store.path} has no state to resume from: leave out --resume to begin")
-    if state is not None:
+    state = _found(store, resume=resume)
+    if state is None:
+        record: dict[str, Any] = {**_BEGINNING, "options": options}
+        begin, warnings = 0, tuple[str, ...]()
+    else:
         restore(model, optimizer, averaged, state.tensors)
         begin, record, warnings = state.step, state.record, state.warnings
-
     steps = record["steps"] or _steps(duration, plan, settings)
     journal = Journal(store.path, after=begin, every=settings.log, tensorboard=settings.tensorboard)
     parts = _parts(plan, record["epoch"], record["place"], settings.accumulate)
-    clock = time.perf_counter()
-    step = begin
-    saved = state is not None
+    step, spent = begin, []
     model.train()
     with stopping.requested() as stop:
-        while step < (steps or math.inf):
+        while step < (steps or math.inf) and not stop.signal:
             step += 1
+            clock = time.perf_counter()
             record["epoch"], record["place"], places = next(parts)
-            batches = [task.batch(examples, part) for part in places]
-            count, likelihood = 0, 0.0
-            for number, batch in enumerate(batches):
-                # One seed for each part of a step: where a run was cut off leaves no trace in its dropout.
-                torch.manual_seed(((seed * 1_000_003 + step) * 1_000_003 + number) % 2**63)
-                with explained_memory(batch), torch.autocast("cpu", torch.bfloat16, settings.precision == "bfloat16"):
-                    loss = task.loss(model, batch, settings.smoothing)
-                    loss.objective.backward()
-                likelihood, count = likelihood + float(loss.likelihood), count + int(loss.count)
-            for parameter in model.parameters():
-                if parameter.grad is not None:
-                    parameter.grad /= count  # one mean over the tokens of the step, however many batches made it
+            likelihood, count = _gradient(model, task, examples, places, settings, (seed, step))
             norm = float(nn.utils.clip_grad_norm_(model.parameters(), settings.clip or math.inf))
             if not (math.isfinite(likelihood) and math.isfinite(norm)):
-                raise FloatingPointError(_not_finite(model, step, likelihood, places))
+                raise Diverged(_not_finite(model, step, likelihood, places))
             for group in optimizer.param_groups:
-                group["lr"] = rate(step, steps or WARM * 10, settings)
+                group["lr"] = rate(step, steps or 10 * WARM, settings)
             optimizer.step()
             optimizer.zero_grad()
-            for name, parameter in model.named_parameters():
-                if averaged:
-                    averaged[name].lerp_(parameter.detach(), 1 - settings.average)
+            for name, parameter in model.named_parameters() if averaged else ():
+                averaged[name].lerp_(parameter.detach(), 1 - settings.average)
 
-            if steps is None and step == 2:
-                clock = time.perf_counter()
-            if steps is None and step == WARM:
-                each = (time.perf_counter() - clock) / (WARM - 2)
-                steps = record["steps"] = max(WARM + 1, int((duration.minutes or 0) * 60 / each))
+            spent.append(time.perf_counter() - clock)
+            if steps is None and step >= WARM:
+                steps = max(step + 1, int((duration.minutes or 0) * 60 / statistics.median(spent)))
+            record["steps"] = steps
             journal.step(step, loss=likelihood / count, tokens=count, rate=optimizer.param_groups[0]["lr"], norm=norm)
             report(journal.progress(step, steps, record["metrics"]))
-            last = step == steps or stop.signal != 0
             if watch is not None:
                 with _evaluating(model, {}):
                     watch(model, task, step)
 
+            better = False
             if step == steps or step % settings.validate == 0:
                 with _evaluating(model, averaged):
                     found = task.validated(model, splits.valid, tokens=settings.tokens)
@@ -180,23 +155,50 @@ def train(
                         store.publish(published(model, task, config, record["metrics"]), step)
                 journal.validated(step, found)
                 if settings.patience and record["waited"] >= settings.patience:
-                    steps, last = step, True
-            if last or step % settings.save == 0:
-                record["steps"] = steps
-                store.save_state(step, snapshot(model, optimizer, averaged), record, best=record["waited"] == 0)
+                    steps = record["steps"] = step
+            if better or stop.signal or step == steps or step % settings.save == 0:
+                store.save_state(step, snapshot(model, optimizer, averaged), record, best=better)
                 journal.flush()
-                saved = True
-            if stop.signal:
-                break
-    if not saved:
-        raise RegardError(f"{store.path}: nothing left to do")
     return Outcome(step, steps or step, record["metrics"], stop.signal, warnings)
+
+
+def _found(store: Store, *, resume: bool) -> State | None:
+    """The state to go on from, if that is what was asked for."""
+    state = store.load_state()
+    if state is not None and not resume:
+        raise RegardError(
+            f"{store.path} holds a run at step {state.step}: add --resume to go on, or choose another --out"
+        )
+    if state is None and resume:
+        raise RegardError(f"{store.path} has no state to resume from: leave out --resume to begin")
+    return state
+
+
+def _gradient(
+    model: nn.Module, task: Any, examples: Any, places: list[list[int]], settings: Settings, key: tuple[int, int]
+) -> tuple[float, int]:
+    """The gradient of the mean over all tokens of a step, however many batches made it.
+
+    Returns:
+        The sum of their negative log-likelihood, and their number.
+    """
+    likelihood, count = 0.0, 0
+    for number, part in enumerate(places):
+        batch = task.batch(examples, part)
+        # A seed of its own for each part of each step: where a run was cut off leaves no trace in its dropout.
+        torch.manual_seed(((key[0] * 1_000_003 + key[1]) * 1_000_003 + number) % 2**63)
+        with explained_memory(batch), torch.autocast("cpu", torch.bfloat16, settings.precision == "bfloat16"):
+            loss = task.loss(model, batch, settings.smoothing)
+            loss.objective.backward()
+        likelihood, count = likelihood + float(loss.likelihood), count + int(loss.tokens)
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= count
+    return likelihood, count
 
 
 def published(model: nn.Module, task: Any, config: dict[str, Any], metrics: dict[str, float]) -> dict[str, bytes]:
     """The files of a published model."""
-    from regard.training import strict, tensors
-
     weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
     return {
         "config.json": strict.render({**config, "metrics": metrics}, "config.json"),
@@ -215,20 +217,20 @@ def _groups(model: nn.Module, settings: Settings) -> list[dict[str, Any]]:
 def _steps(duration: Duration, plan: Any, settings: Settings) -> int | None:
     """The number of steps, or None where it is found by timing the first ones."""
     if duration.epochs is not None:
-        return sum(math.ceil(len(plan.epoch(epoch)) / settings.accumulate) for epoch in range(duration.epochs))
+        sizes = (sum(1 for _ in plan.batches(epoch)) for epoch in range(duration.epochs))
+        return sum(math.ceil(size / settings.accumulate) for size in sizes)
     return duration.steps
 
 
 def _parts(plan: Any, epoch: int, place: int, accumulate: int) -> Iterator[tuple[int, int, list[list[int]]]]:
     """From a place of an epoch on, for ever: where the next step will begin, and the batches of this one."""
     while True:
-        batches = plan.epoch(epoch)
-        if not batches:
+        batches = itertools.islice(plan.batches(epoch), place, None)
+        while part := list(itertools.islice(batches, accumulate)):
+            place += len(part)
+            yield epoch, place, part
+        if not place:
             raise RegardError("there is no example to train on")
-        while place < len(batches):
-            part = batches[place : place + accumulate]
-            place += accumulate
-            yield (epoch, place, part) if place < len(batches) else (epoch + 1, 0, part)
         epoch, place = epoch + 1, 0
 
 

@@ -1,0 +1,226 @@
+"""Pairs from a user's files, by their kind, checked whole before the first one is used.
+
+    pairs.tsv           two columns, or a header with names        pairs.csv       a header with names
+    pairs.jsonl         an object a line                           pairs.parquet   two columns of text
+    train.de,train.en   two files of lines, the n-th belongs to the n-th
+    folder              files of one of the first four kinds, in the order of their names
+
+Text may be plain or gzip. Opening a plain file reads it once and keeps, for each pair, where it stands (16 bytes, 32
+for two files); a pair is read when it is asked for, so that files may be larger than memory. A gzip file is held
+unpacked, and a parquet file's two columns are held as they are.
+"""
+
+import os
+from array import array
+from gzip import GzipFile
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal, NamedTuple, final
+
+from regard.data.formats import Columns, Csv, Format, Jsonl, Tsv
+from regard.data.lines import Line, lines_of, opened
+from regard.data.normal import Normalise, normalised
+from regard.data.pairs import Chain, Pair, Pairs
+from regard.errors import BadData, RegardError
+
+KINDS: dict[str, type[Format]] = {".tsv": Tsv, ".csv": Csv, ".jsonl": Jsonl}
+Empty = Literal["error", "skip"]
+
+
+def read_pairs(
+    path: str | os.PathLike[str],
+    *,
+    columns: Columns | None = None,
+    empty: Empty = "error",
+    normalise: Normalise = "nfc",
+) -> Pairs:
+    """The pairs of a file, of two aligned files, or of a folder of files.
+
+    Args:
+        path: As above. A name with a comma is two files, unless there is such a file.
+        columns: The names of the source's and the target's column (see `formats.py` for the default).
+        empty: What to do where one side has nothing but white space: stop, or leave the pair out and count it in
+            the result's `skipped`.
+        normalise: The normal form of Unicode that the texts are put into.
+
+    Raises:
+        RegardError: if there is no such file, or it is of no known kind.
+        BadData: `file:line: reason`, if something in it cannot be read.
+    """
+    name = os.fspath(path)
+    rules = Rules(empty, normalise)
+    if "," in name and not os.path.exists(name):
+        return _aligned(name, columns, rules)
+    if not os.path.isdir(name):
+        return _some(_read_file(name, columns, rules), name)
+    files = _shards(Path(name))
+    return _some(Chain([_read_file(str(file), columns, rules) for file in files]), name)
+
+
+class Rules(NamedTuple):
+    """What makes two texts a pair."""
+
+    empty: Empty
+    normalise: Normalise
+
+    def pair(self, source: str, target: str, places: tuple[str, str], line: int | None) -> Pair | None:
+        """The pair, or None if one side is empty and is to be left out."""
+        for side, text, file in zip(("source", "target"), (source, target), places, strict=True):
+            if not text or text.isspace():
+                if self.empty == "skip":
+                    return None
+                reason = f"the {side} is empty: fill it, or leave such pairs out with empty='skip'"
+                raise BadData(reason, file=file, line=line)
+            if not _is_writable(text):
+                reason = f"the {side} holds a NUL or half of a surrogate pair: expected text"
+                raise BadData(reason, file=file, line=line)
+        return self.made(source, target)
+
+    def made(self, source: str, target: str) -> Pair:
+        """The pair of two texts that were checked before."""
+        return Pair(normalised(source, self.normalise), normalised(target, self.normalise))
+
+
+@final
+class Rows(Pairs):
+    """The rows of one file, each at its place."""
+
+    def __init__(self, file: str, form: Format, rules: Rules) -> None:
+        self.form, self.rules, self.text = form, rules, Places(file)
+        with opened(file) as stream:
+            for number, start, end, source, target in form.records(lines_of(stream, file)):
+                if rules.pair(source, target, (file, file), number) is None:
+                    self.skipped += 1
+                else:
+                    self.text.add(start, end)
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def pair(self, index: int) -> Pair:
+        return self.rules.made(*self.form.texts(self.text[index]))
+
+
+@final
+class Aligned(Pairs):
+    """Two files of lines, the n-th of one belonging to the n-th of the other."""
+
+    def __init__(self, source: str, target: str, rules: Rules) -> None:
+        self.rules, self.source, self.target = rules, Places(source), Places(target)
+        counts = [0, 0]
+        with opened(source) as first, opened(target) as second:
+            for lines in zip_longest(lines_of(first, source), lines_of(second, target)):
+                counts = [count + (line is not None) for count, line in zip(counts, lines, strict=True)]
+                if counts[0] == counts[1]:
+                    self._add(*lines)
+        if counts[0] != counts[1]:
+            shorter, longer = (source, target) if counts[0] < counts[1] else (target, source)
+            reason = f"{min(counts)} lines, but {longer} has {max(counts)}: expected a line for each"
+            raise BadData(reason, file=shorter, line=min(counts) + 1)
+
+    def _add(self, source: Line, target: Line) -> None:
+        places = (self.source.file, self.target.file)
+        if self.rules.pair(source.text, target.text, places, source.number) is None:
+            self.skipped += 1
+        else:
+            self.source.add(source.start, source.end)
+            self.target.add(target.start, target.end)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def pair(self, index: int) -> Pair:
+        return self.rules.made(self.source[index].decode(), self.target[index].decode())
+
+
+@final
+class Places:
+    """Pieces of a file by their positions. A plain file is opened for each: nothing is held, and forks do not share."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._bounds = array("Q")
+        with opened(file) as stream:
+            packed = isinstance(getattr(stream, "raw", None), GzipFile)
+            self._held = stream.read() if packed else None
+        self._stamp = _stamp(os.stat(file))
+
+    def add(self, start: int, end: int) -> None:
+        """One more piece."""
+        self._bounds.extend((start, end))
+
+    def __len__(self) -> int:
+        return len(self._bounds) // 2
+
+    def __getitem__(self, index: int) -> bytes:
+        start, end = self._bounds[2 * index], self._bounds[2 * index + 1]
+        if self._held is not None:
+            return self._held[start:end]
+        try:
+            with open(self.file, "rb", buffering=0) as stream:
+                if _stamp(os.fstat(stream.fileno())) == self._stamp:
+                    stream.seek(start)
+                    return stream.read(end - start)
+        except OSError as fault:
+            raise BadData(f"cannot be read any more: {fault.strerror}", file=self.file) from None
+        raise BadData("has changed since it was opened: start again", file=self.file)
+
+
+def _read_file(name: str, columns: Columns | None, rules: Rules) -> Pairs:
+    kind = kind_of(name)
+    if kind in KINDS:
+        return Rows(name, KINDS[kind](name, columns), rules)
+    if kind == ".parquet":
+        from regard.data.parquet import Table
+
+        return Table(name, columns, rules)
+    known = ", ".join([*KINDS, ".parquet"])
+    if not os.path.exists(name):
+        raise RegardError(f"{name}: there is no such file or folder")
+    reason = f"{name}: {kind or 'a name without an ending'} is no known kind of pairs, expected one of {known}, "
+    raise RegardError(reason + "or two files of lines as SOURCE,TARGET")
+
+
+def _aligned(name: str, columns: Columns | None, rules: Rules) -> Pairs:
+    files = name.split(",")
+    if len(files) != 2 or not all(files):
+        raise RegardError(f"{name!r}: expected two files of lines as SOURCE,TARGET, got {len(files)} names")
+    if columns is not None:
+        raise RegardError(f"{name!r}: two files of lines have no columns; leave out columns={columns!r}")
+    return _some(Aligned(files[0], files[1], rules), name)
+
+
+def _shards(folder: Path) -> list[Path]:
+    """The files of a folder by name; names that begin with a dot or an underscore are not data."""
+    files = sorted(f for f in folder.iterdir() if f.is_file() and f.name[0] not in "._")
+    kinds = sorted({kind_of(f.name) for f in files})
+    if not files:
+        raise BadData("a folder without files: expected .tsv, .csv, .jsonl or .parquet", file=str(folder))
+    if len(kinds) > 1:
+        reason = f"files of {len(kinds)} kinds ({', '.join(kinds)}): expected one kind"
+        raise BadData(reason, file=str(folder))
+    return files
+
+
+def kind_of(name: str) -> str:
+    """The ending of a file's name that says its kind, without `.gz`."""
+    return Path(name.removesuffix(".gz")).suffix.lower()
+
+
+def _some(pairs: Pairs, name: str) -> Pairs:
+    if not len(pairs):
+        left = f" ({pairs.skipped} left out, with an empty side)" if pairs.skipped else ""
+        raise BadData(f"no pairs in it{left}: expected at least one", file=name)
+    return pairs
+
+
+def _is_writable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns

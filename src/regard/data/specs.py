@@ -1,0 +1,118 @@
+"""What `--data` may say, and the splits that it means.
+
+    dates                      the embedded default                 multi30k:en-de         a known public set
+    pairs.tsv                  a file of one's own                  hub:ID, hub:ID@REVISION   a data set of the Hub
+    train.de,train.en          two files of lines                   folder                 of shards, or of splits
+
+A folder whose files are named train.*, valid.* (or val, dev) and test.* is a division; anything else of one's own is
+divided 90/5/5 by its sources, unless `valid` and `test` are given.
+"""
+
+import difflib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from regard.data import dates, hub
+from regard.data.divide import completed, overlap
+from regard.data.fetch import Notify, to_stderr
+from regard.data.formats import Columns
+from regard.data.known import KNOWN, load_known
+from regard.data.normal import Normalise
+from regard.data.pairs import Pairs, Splits
+from regard.data.readers import Empty, kind_of, read_pairs
+from regard.errors import RegardError
+
+NAMES = ("dates", *KNOWN)
+FILES = {"train": ("train", "training"), "valid": ("valid", "val", "dev", "validation"), "test": ("test",)}
+OWN = "files of the user's own"
+
+
+def load(
+    spec: str,
+    *,
+    seed: int = 0,
+    valid: str | None = None,
+    test: str | None = None,
+    columns: Columns | None = None,
+    empty: Empty = "error",
+    normalise: Normalise = "nfc",
+    notify: Notify = to_stderr,
+) -> Splits:
+    """The splits that a specification means.
+
+    Args:
+        spec: As above. A known name comes before a file of that name, which is `./name`.
+        seed: Of a generated set, and of a division.
+        valid: A file or folder to choose by, for one's own data.
+        test: The same, to report on.
+        columns: The names of the source's and the target's column.
+        empty: What to do with a pair of one's own that has an empty side; see `read_pairs`.
+        normalise: The normal form of Unicode that texts are put into.
+        notify: Is told of a download.
+
+    Raises:
+        RegardError: if there is no such set or file; the message suggests the nearest name.
+        BadData: if something in it cannot be read.
+    """
+    name = spec.partition(":")[0]
+    own = name not in NAMES and not spec.startswith("hub:")
+    if not own and (valid or test):
+        raise RegardError(f"{spec} has a division of its own: leave out valid= and test=")
+    if name in NAMES and columns:
+        raise RegardError(f"{spec} has no columns to choose: leave out columns={columns!r}")
+    if spec == "dates":
+        return dates.splits(seed)
+    if name in KNOWN:
+        return _warned(load_known(spec, seed=seed, normalise=normalise, notify=notify))
+    if spec.startswith("hub:"):
+        return _warned(hub.load_hub(spec, seed=seed, columns=columns, empty=empty, normalise=normalise))
+
+    def read(path: str) -> Pairs:
+        return read_pairs(path, columns=columns, empty=empty, normalise=normalise)
+
+    if not any(map(os.path.exists, [spec, *spec.split(",")])):
+        raise RegardError(_unknown(spec))
+    if os.path.isdir(spec) and (files := _division(Path(spec), valid, test)):
+        return _whole(spec, seed, {part: read(file) for part, file in files.items()})
+    given = {"train": spec, "valid": valid, "test": test}
+    return _whole(spec, seed, {part: read(file) for part, file in given.items() if file})
+
+
+def _whole(spec: str, seed: int, parts: dict[str, Pairs]) -> Splits:
+    """The splits of some files: what is not given is taken from the training file."""
+    skipped = sum(part.skipped for part in parts.values())
+    warnings = [f"{skipped} pairs left out: one side is empty"] if skipped else []
+    whole = completed(parts, seed, file=spec)
+    return _warned(Splits(*whole, name=spec, description=OWN, warnings=tuple(warnings)))
+
+
+def _warned(made: Splits) -> Splits:
+    """The same splits, with a warning for each overlap with training."""
+    found = [overlap(made.train, part, name) for name, part in (("valid", made.valid), ("test", made.test))]
+    texts = (*made.warnings, *(text for text in found if text))
+    return replace(made, warnings=texts)
+
+
+def _division(folder: Path, valid: str | None, test: str | None) -> dict[str, str]:
+    """The files of a folder that are named after the parts; nothing if there is no such division."""
+    found: dict[str, str] = {}
+    for part, names in FILES.items():
+        files = sorted(f for f in folder.iterdir() if f.is_file() and f.name.split(".")[0] in names)
+        if len(files) > 1:
+            raise RegardError(f"{folder}: both {files[0].name} and {files[1].name} could be its {part} part")
+        if files:
+            found[part] = str(files[0])
+    if "train" not in found or len(found) < 2:
+        return {}
+    if valid or test:
+        raise RegardError(f"{folder} has a division of its own: leave out valid= and test=, or name its train file")
+    return found
+
+
+def _unknown(spec: str) -> str:
+    if "/" in spec or "," in spec or kind_of(spec):
+        return f"{spec}: there is no such file or folder"
+    close = difflib.get_close_matches(spec.partition(":")[0], NAMES, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{spec!r} is no known set, file or folder: {hint}known sets: {', '.join(NAMES)}; or hub:ID"
