@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+TOOLS := .venv/.tools
 
 .PHONY: setup demo test check bench faults docs clean
 
@@ -10,27 +11,31 @@ setup: $(READY)
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "regard needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[test,peers]'
+	$(BIN)/python -m pip install --quiet --editable .
 	@touch $(READY)
 
-demo: setup                 ## a small translator learns to reverse, and shows where it looked
-	$(BIN)/python examples/reversal.py
+$(TOOLS): $(READY)          # what only working on regard needs: tests, style, and the libraries it is compared with
+	$(BIN)/python -m pip install --quiet --editable '.[test,peers,metrics,data,log]'
+	@touch $(TOOLS)
 
-test: setup                 ## every law, contract, conformance vector and example
+demo: setup                 ## a small translator learns to read dates, and shows where it looks: minutes
+	$(BIN)/regard demo
+
+test: $(TOOLS)                ## every law, contract, conformance vector and example
 	$(BIN)/python -m pytest $(ARGS)
 
-check: setup                ## style, formatting, types
+check: $(TOOLS)             ## style, formatting, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-faults: setup               ## break the code on purpose, one fault at a time: each must turn some test red
+faults: $(TOOLS)            ## break the code on purpose, one fault at a time: each must turn some test red
 	$(BIN)/python -m tests.faults $(ARGS)
 
-bench: setup                ## the operation beside PyTorch's own, as ratios in one run
+bench: $(TOOLS)             ## the operation beside PyTorch's own, as ratios in one run
 	$(BIN)/python -m benchmarks.attention
 
-docs: setup                 ## the generated pages
+docs: $(TOOLS)              ## the generated pages
 	$(BIN)/python -m docs.one_input
 
 clean:

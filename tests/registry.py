@@ -310,6 +310,7 @@ PARTS = {
     "Sinusoid": "tests/core/test_positions.py",
     **dict.fromkeys(CHOICES, "tests/core/test_choice.py"),
     "choose": "tests/core/test_choice.py",
+    "load": "tests/cli/test_commands.py",
 }
 
 

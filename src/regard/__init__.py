@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard.run import load as load
+
     __version__: str
     from regard.core import (
         Additive as Additive,
@@ -143,6 +145,7 @@ _PLACES = {
         *("Heads", "Cache", "Sinusoid", "Learned", "Rotary"),
         *("LocalMonotonic", "LocalPredictive", "Addressing"),
     ),
+    "regard.run": ("load",),
 }
 _PLACE = {name: place for place, names in _PLACES.items() for name in names}
 

@@ -176,6 +176,18 @@ def test_patience(tmp_path):
     outcome, _, _ = run(tmp_path / "run", 100, settings, task=Worse())
     assert outcome.step == 8
     assert Store(tmp_path / "run").load_state().step == 8
+    assert run(tmp_path / "run", 100, settings, task=Worse(), resume=True)[0].step == 8
+
+
+def test_a_finished_run_goes_on_when_it_is_given_more(tmp_path):
+    settings = Settings(rate=0.02, warmup=3, shape="constant", validate=50, save=50)
+    _, weights, lines = run(tmp_path / "whole", 20, settings)
+    run(tmp_path / "more", 12, settings)
+    assert run(tmp_path / "more", 12, settings, resume=True)[0].step == 12
+    outcome, again, more = run(tmp_path / "more", 20, settings, resume=True)
+    assert outcome.step == 20
+    assert losses(more) == losses(lines)
+    assert all(torch.equal(weights[name], again[name]) for name in weights)
 
 
 def test_minutes_become_steps_and_stay_those(tmp_path):

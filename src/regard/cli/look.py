@@ -1,6 +1,11 @@
 """`regard look RUN TEXT …`: where a run looked while it wrote each answer, drawn in the terminal."""
 
+from typing import Any
+
 from regard.errors import RegardError
+
+LINE_END = "∎"
+"""Stands for END, in a picture."""
 
 
 def run(words: list[str]) -> int:
@@ -22,10 +27,12 @@ def run(words: list[str]) -> int:
     return 0
 
 
-def picture(task: object, text: str, answer: object) -> None:
+def picture(task: Any, text: str, answer: Any) -> None:
     """One answer's weights."""
     from regard.view.terminal import draw
 
-    columns = task.source.tokens(task.source.encode(text))  # type: ignore[attr-defined]
-    rows = [*task.target.tokens(answer.tokens), "∎"][: len(answer.weights)]  # type: ignore[attr-defined]
-    draw(answer.weights.tolist(), columns, rows)  # type: ignore[attr-defined]
+    if answer.weights is None:
+        return
+    columns = [*task.source.tokens(task.encoded(text)[:-1]), LINE_END]
+    rows = [*task.target.tokens(answer.tokens), LINE_END][: len(answer.weights)]
+    draw(answer.weights.tolist(), columns, rows)

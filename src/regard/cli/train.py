@@ -1,6 +1,7 @@
 """`regard train TASK --model NAME --data SPEC --out RUN …`: from data to a run folder."""
 
 import dataclasses
+import difflib
 import shlex
 import sys
 from pathlib import Path
@@ -34,8 +35,17 @@ def run(words: list[str]) -> int:
         default = over(Train(model=chosen.config()()), saved, "the run")
     if file is not None:
         default = from_file(file, default)
+    _check_names(rest)
     options = parsed(Train[chosen.config()], rest, default=default, command="train")  # type: ignore[misc]
     return trained(chosen, options, command="regard train " + shlex.join(words))
+
+
+def _check_names(words: list[str]) -> None:
+    """Suggests --model, --preset and --config where one of them was meant: the typed options do not know them."""
+    for word in words:
+        close = difflib.get_close_matches(word.partition("=")[0], ["--model", "--preset", "--config"], n=1, cutoff=0.8)
+        if close and "." not in word:
+            raise RegardError(f"train: there is no option {word}: did you mean {close[0]}?")
 
 
 def _saved(words: list[str]) -> dict[str, Any] | None:
@@ -55,6 +65,7 @@ def trained(chosen: Entry, options: Any, *, command: str, watch: Any = None, qui
     from regard.cli.bar import Bar
     from regard.data.specs import load
     from regard.tasks.translate import Translate
+    from regard.training import files
     from regard.training.loop import Duration, train
     from regard.training.store import Store
 
@@ -108,7 +119,19 @@ def trained(chosen: Entry, options: Any, *, command: str, watch: Any = None, qui
             f"stopped at step {outcome.step} of {outcome.steps}; go on with: regard train --resume --out {options.out}"
         )
         return 128 + outcome.stopped
+    files.write_atomically(store.path / "README.md", _card(chosen, options, outcome.metrics, command).encode())
     found = ", ".join(f"{name} {value:.4g}" for name, value in outcome.metrics.items())
     bar.say(f"{options.out}: {found}")
     bar.say(f"next: regard predict {options.out}    regard look {options.out} TEXT    regard eval {options.out}")
     return 0
+
+
+def _card(chosen: Entry, options: Any, metrics: dict[str, float], command: str) -> str:
+    """The run in words, for whoever finds the folder."""
+    measured = "\n".join(f"| {name} | {value:.6g} |" for name, value in metrics.items())
+    return (
+        f"# {chosen.name} on {options.data}\n\n{chosen.title}.\n\n{chosen.paper}\n\n"
+        f"Made by\n\n    {command}\n\nwith seed {options.seed}. On the validation pairs, at its best:\n\n"
+        f"| measure | value |\n|---|---|\n{measured}\n\n"
+        f"Use it: `regard predict FOLDER TEXT`, or `regard.load(FOLDER).predict([…])`.\n"
+    )

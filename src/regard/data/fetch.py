@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import ENOSPC
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO, cast
+from typing import IO
 
 from regard.errors import BadData, NoSpace, RegardError
 
@@ -72,7 +72,7 @@ def cache() -> Path:
 
 
 @contextmanager
-def member(path: Path, name: str) -> Iterator[BinaryIO]:
+def member(path: Path, name: str) -> Iterator[IO[bytes]]:
     """One file inside a zip, as a stream; nothing is written to the disk.
 
     Raises:
@@ -83,7 +83,7 @@ def member(path: Path, name: str) -> Iterator[BinaryIO]:
         raise BadData(f"the name {name!r} inside the archive leads out of it", file=str(path))
     try:
         with zipfile.ZipFile(path) as archive, archive.open(name) as stream:
-            yield cast(BinaryIO, stream)
+            yield stream
     except KeyError:
         raise BadData(f"no file named {name!r} in the archive", file=str(path)) from None
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as fault:

@@ -11,10 +11,10 @@ import io
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from regard.errors import BadData, RegardError
 
@@ -64,8 +64,8 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
             yield line.text
 
 
-def lines_of(stream: BinaryIO, name: str) -> Iterator[Line]:
-    """The lines of an open stream of bytes, such as `sys.stdin.buffer`; `name` stands in errors."""
+def lines_of(stream: Iterable[bytes], name: str) -> Iterator[Line]:
+    """The lines of an open stream of bytes, or of an iterable of whole lines; `name` stands in errors."""
     number = place = 0
     try:
         for number, raw in enumerate(stream, 1):
@@ -104,7 +104,7 @@ def text_of(line: bytes, name: str, number: int | None) -> str:
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
     """A regular file as a stream of bytes, unpacked if it is gzip.
 
     Raises:
@@ -125,7 +125,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     with stream:
         packed = stream.peek(2)[:2] == GZIP_MARK
         try:
-            yield cast(BinaryIO, io.BufferedReader(gzip.GzipFile(fileobj=stream)) if packed else stream)
+            yield io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=stream))) if packed else stream
         except DAMAGE as fault:
             raise BadData(f"the gzip stream is damaged or cut short ({fault})", file=name) from None
 

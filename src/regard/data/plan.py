@@ -57,6 +57,8 @@ class Plan:
         for name, value in {"tokens": tokens, "examples": examples, "longest": longest, "pool": pool}.items():
             if value is not None and value < 1:
                 raise RegardError(f"{name}={value}: expected at least 1")
+        if seed < 0:
+            raise RegardError(f"seed={seed}: expected at least 0")
         if not len(lengths):
             raise RegardError("no examples: expected at least one")
         self.lengths, self.tokens, self.examples, self.seed = lengths, tokens, examples, seed

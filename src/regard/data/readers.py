@@ -141,7 +141,7 @@ class Places:
         self.file = file
         self._bounds = array("Q")
         with opened(file) as stream:
-            packed = isinstance(getattr(stream, "raw", None), GzipFile)
+            packed = isinstance(stream.raw, GzipFile)
             self._held = stream.read() if packed else None
         self._stamp = _stamp(os.stat(file))
 

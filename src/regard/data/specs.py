@@ -61,7 +61,9 @@ def load(
         raise RegardError(f"{spec} has a division of its own: leave out valid= and test=")
     if name in NAMES and columns:
         raise RegardError(f"{spec} has no columns to choose: leave out columns={columns!r}")
-    if spec == "dates":
+    if name == "dates":
+        if spec != name:
+            raise RegardError(f"{spec}: dates has no variants, say {name!r}")
         return dates.splits(seed)
     if name in KNOWN:
         return _warned(load_known(spec, seed=seed, normalise=normalise, notify=notify))

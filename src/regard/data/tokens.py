@@ -94,17 +94,17 @@ class Tokeniser:
         Raises:
             BadData: if it holds half of a surrogate pair, which is no character.
         """
-        return self.encode_all([text])[0]
+        try:
+            return [*self._cutter.encode(text).ids, END]
+        except (TypeError, UnicodeEncodeError):
+            raise _fault([text]) from None
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, as `encode` gives them."""
         try:
             return [[*found.ids, END] for found in self._cutter.encode_batch_fast(list(texts))]
         except (TypeError, UnicodeEncodeError):
-            for number, text in enumerate(texts, 1):
-                if any("\ud800" <= character <= "\udfff" for character in text):
-                    raise BadData(f"text {number} holds half of a surrogate pair, expected characters") from None
-            raise
+            raise _fault(texts) from None
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids, without PAD, BEGIN and END. UNKNOWN is shown as `<unk>`: something stood there."""
@@ -151,6 +151,15 @@ class Tokeniser:
         if not 0 <= token < len(self._pieces):
             raise ValueError(f"id {token}: there are {len(self._pieces)} tokens")
         return self._pieces[token]
+
+
+def _fault(texts: Sequence[str]) -> Exception:
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, str):
+            return TypeError(f"text {number} is {text!r}: expected a str")
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            return BadData(f"text {number} holds half of a surrogate pair, expected characters")
+    return TypeError(f"expected a sequence of str, got {texts!r}")
 
 
 def _cutter(kind: Kind, vocabulary: dict[str, int], merges: Sequence[Any], normalise: Normalise) -> Tokenizer:

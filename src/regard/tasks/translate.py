@@ -121,7 +121,7 @@ class Translate:
     @torch.no_grad()
     def answers(self, model: Any, lines: Sequence[str], *, size: int = 64) -> list[Hypothesis]:
         """The best hypothesis for each line, in the order of the lines. A line that is too long is cut at its end."""
-        encoded = [self._cut(self.source.encode(line)) for line in lines]
+        encoded = [self.encoded(line) for line in lines]
         order = sorted(range(len(lines)), key=lambda place: len(encoded[place]))
         found: dict[int, Hypothesis] = {}
         for start in range(0, len(order), size):
@@ -141,8 +141,9 @@ class Translate:
             found.update(zip(places, (best[0] for best in results), strict=True))
         return [found[place] for place in range(len(lines))]
 
-    def _cut(self, ids: list[int]) -> list[int]:
-        """Ids no longer than the longest line; the END stays."""
+    def encoded(self, line: str) -> list[int]:
+        """The tokens of a source line, END last; no more than the longest line has."""
+        ids = self.source.encode(line)
         return ids if len(ids) <= self.options.longest else [*ids[: self.options.longest - 1], ids[-1]]
 
     def text(self, hypothesis: Hypothesis) -> str:

@@ -73,7 +73,8 @@ def _fact(text: str) -> str:
     """What PyTorch found, without its advice on how to load it all the same."""
     if found := re.search(r"GLOBAL (\S+)", text):
         return f"it holds an object of the kind {found[1]}"
-    return ([line.strip() for line in text.splitlines() if line.strip()] or ["it is not what PyTorch writes"])[-1]
+    lines = [line.strip() for line in text.rsplit("WeightsUnpickler error:", 1)[-1].splitlines() if line.strip()]
+    return lines[0] if lines and "weights_only" not in lines[0] else "it is not what PyTorch writes of weights"
 
 
 def named_tensors(found: Any) -> dict[str, Tensor]:

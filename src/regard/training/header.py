@@ -68,9 +68,7 @@ def read_header(file: BufferedIOBase, size: int, what: str, expect: Expected | N
             f"not a safetensors file: a header of {length:,} bytes in a file of {size:,}; at most {LARGEST:,} are read",
             file=what,
         )
-    fields = strict.parse(file.read(length), what)
-    if not isinstance(fields, dict):
-        raise BadData("not a safetensors file: the header is not an object", file=what)
+    fields = strict.parse_object(file.read(length), what)
     if len(fields) > MOST_TENSORS + 1:
         raise BadData(f"{len(fields):,} tensors, at most {MOST_TENSORS:,} are read", file=what)
     try:

@@ -54,10 +54,11 @@ def import_foreign(path: Path | str, *, expect: Expected | None = None, seconds:
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         raise RegardError(f"cannot read {path}: {error}") from None
+    found = os.fstat(number)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(number)
+        raise RegardError(f"{path} is not a file")
     with os.fdopen(number, "rb") as file:
-        found = os.fstat(number)
-        if not stat.S_ISREG(found.st_mode):
-            raise RegardError(f"{path} is not a file")
         if path.suffix == ".safetensors":
             return _read(file, found.st_size, str(path), expect)
         _check_form(file, found.st_size, str(path))

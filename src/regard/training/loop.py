@@ -113,7 +113,9 @@ def train(
     else:
         restore(model, optimizer, averaged, state.tensors)
         begin, record, warnings = state.step, state.record, state.warnings
-    steps = record["steps"] or _steps(duration, plan, settings)
+    steps = _steps(duration, plan, settings) or record["steps"]
+    if settings.patience and record["waited"] >= settings.patience:
+        steps = begin
     journal = Journal(store.path, after=begin, every=settings.log, tensorboard=settings.tensorboard)
     parts = _parts(plan, record["epoch"], record["place"], settings.accumulate)
     step, spent = begin, []

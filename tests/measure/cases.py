@@ -1,0 +1,102 @@
+"""Outputs and references, stored, with the BLEU and chrF2 that sacreBLEU 2.6.0 gave (13a, mixed case)."""
+
+CASES = {
+    "equal": (["The cat sat on the mat."], [["The cat sat on the mat."]], 100.00000000000004, 100.0),
+    "one word other": (
+        ["The cat sat on the rug."],
+        [["The cat sat on the mat."]],
+        64.34588841607616,
+        74.79943259355024,
+    ),
+    "nothing shared": (["aaa bbb ccc ddd"], [["www xxx yyy zzz"]], 0.0, 0.0),
+    "empty output": (
+        ["", "A man rides a brown horse."],
+        [["A dog runs."], ["A man rides a brown horse."]],
+        56.47181220077595,
+        78.47085142781945,
+    ),
+    "all outputs empty": (["", ""], [["A dog runs."], ["Two men talk."]], 0.0, 0.0),
+    "empty reference": (
+        ["A dog runs.", "Two men talk here."],
+        [[""], ["Two men talk here."]],
+        59.694917920196445,
+        100.0,
+    ),
+    "all references empty": (["A dog runs."], [[""]], 0.0, 0.0),
+    "both empty": ([""], [[""]], 0.0, 0.0),
+    "blank output": (["   "], [["A dog runs."]], 0.0, 0.0),
+    "short": (["A dog"], [["A dog"]], 0.0, 100.0),
+    "one token": (["dog"], [["dog"]], 0.0, 100.0),
+    "too short": (["A man rides"], [["A man rides a brown horse along the beach."]], 0.0, 24.263101431273647),
+    "too long": (
+        ["A man rides a brown horse along the beach and into the sea."],
+        [["A man rides a brown horse."]],
+        36.362270465000705,
+        74.39058240062563,
+    ),
+    "repeated": (["the the the the the the the"], [["the cat is on the mat"]], 7.809849842300637, 14.232426848159646),
+    "punctuation": (
+        ["Hello, world! (It's 3.14.)"],
+        [["Hello world! It's 3.14."]],
+        23.356898886410015,
+        66.9745255209828,
+    ),
+    "case": (["THE CAT SAT ON THE MAT."], [["the cat sat on the mat."]], 6.567274736060395, 0.9259259259259258),
+    "umlauts": (
+        ["Zwei junge Männer stehen vor dem Haus."],
+        [["Zwei Männer stehen draußen vor dem Haus."]],
+        42.7287006396234,
+        68.99965752279708,
+    ),
+    "two references": (
+        ["A man is riding a horse."],
+        [["A man rides a horse.", "Somebody is riding a horse."]],
+        70.71067811865478,
+        63.92797772487291,
+    ),
+    "references of different number": (
+        ["A dog runs fast.", "Two men talk in the street.", "A girl sings."],
+        [
+            ["A dog is running.", "A dog runs very fast.", "The dog runs fast."],
+            ["Two men talk on the street."],
+            ["A girl is singing.", "The girl sings."],
+        ],
+        51.064426048073656,
+        78.29841854798259,
+    ),
+    "a reference that is empty among others": (
+        ["A dog runs fast today."],
+        [["", "A dog runs fast now."]],
+        53.7284965911771,
+        69.89053308752992,
+    ),
+    "chinese": (["我 喜欢 猫"], [["我 喜欢 狗"]], 0.0, 47.91666666666667),
+    "entities": (
+        ["Tom &amp; Jerry &quot;run&quot; away now"],
+        [['Tom & Jerry "run" away now']],
+        100.00000000000004,
+        43.4387739466757,
+    ),
+    "hyphens": (
+        ["A well-known state-of-the-art method works."],
+        [["A well known state-of-the-art method works."]],
+        45.48019047027906,
+        92.18986336629665,
+    ),
+    "corpus": (
+        [
+            "Ein Hund läuft über die Wiese.",
+            "Eine Frau liest ein Buch.",
+            "Kinder spielen im Park.",
+            "Ein Mann fährt Fahrrad.",
+        ],
+        [
+            ["Ein Hund rennt über die Wiese."],
+            ["Eine Frau liest im Park ein Buch."],
+            ["Die Kinder spielen im Park."],
+            ["Ein Mann fährt mit dem Fahrrad."],
+        ],
+        46.32101915907269,
+        72.67836597453163,
+    ),
+}
