@@ -311,6 +311,7 @@ PARTS = {
     **dict.fromkeys(CHOICES, "tests/core/test_choice.py"),
     "choose": "tests/core/test_choice.py",
     "load": "tests/cli/test_commands.py",
+    "train": "tests/cli/test_commands.py",
 }
 
 

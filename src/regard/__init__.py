@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard.job import train as train
     from regard.run import load as load
 
     __version__: str
@@ -145,6 +146,7 @@ _PLACES = {
         *("Heads", "Cache", "Sinusoid", "Learned", "Rotary"),
         *("LocalMonotonic", "LocalPredictive", "Addressing"),
     ),
+    "regard.job": ("train",),
     "regard.run": ("load",),
 }
 _PLACE = {name: place for place, names in _PLACES.items() for name in names}

@@ -1,7 +1,7 @@
 """A trained run as a Python object: `regard.load(run).predict([…])`."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +9,14 @@ import msgspec
 import torch
 from torch import nn
 
+from regard.data.lines import read_lines
+from regard.data.specs import Read, splits_of
 from regard.decode.hypothesis import Hypothesis
+from regard.errors import RegardError
+from regard.measure.alignment import read_gold
+from regard.measure.report import Report
 from regard.models.catalogue import entry
-from regard.tasks.translate import Translate
+from regard.tasks.catalogue import task_entry
 from regard.training.store import Store
 from regard.training.tensors import expected, unpack
 
@@ -30,7 +35,11 @@ class Run:
     path: Path
     config: dict[str, Any]
     model: nn.Module
-    task: Translate
+    task: Any
+
+    def with_options(self, **changed: Any) -> "Run":
+        """The same with other options of decoding, such as beam=5."""
+        return dataclasses.replace(self, task=self.task.with_options(**changed))
 
     def predict(self, lines: Sequence[str], *, size: int = 64) -> list[str]:
         """One answer for each line, in their order."""
@@ -38,7 +47,8 @@ class Run:
 
     def look(self, lines: Sequence[str], *, size: int = 64) -> list[Hypothesis]:
         """One hypothesis for each line, with its weights where the model looks."""
-        return self.task.answers(self.model, lines, size=size)
+        found: list[Hypothesis] = self.task.answers(self.model, lines, size=size)
+        return found
 
 
 def load(path: str | Path) -> Run:
@@ -58,4 +68,46 @@ def load(path: str | Path) -> Run:
     model = model_entry.make(settled)
     with torch.no_grad():
         model.load_state_dict(weights)
-    return Run(Path(path), config, model.eval(), Translate.load(config["task"], published.files))
+    task = task_entry(config["task_name"]).kind().load(config["task"], published.files)
+    return Run(Path(path), config, model.eval(), task)
+
+
+def evaluated(
+    run: Run,
+    *,
+    data: str | None = None,
+    split: str = "test",
+    edges: Iterable[int] = (),
+    gold: str | None = None,
+    text_scores: bool = True,
+) -> Report:
+    """Measures a run.
+
+    Args:
+        run: What to measure.
+        data: Other data than it was trained on.
+        split: train, valid or test.
+        edges: Where a new range of source lengths begins.
+        gold: A file of gold alignments, a line for each example.
+        text_scores: Whether BLEU and chrF are wanted; they need sacreBLEU.
+
+    Raises:
+        RegardError: if there is nothing to measure on, or the model has no alignments to compare.
+        BadData: if the data or the gold alignments cannot be read.
+    """
+    read = msgspec.convert(run.config["read"], Read) if data is None else Read()
+    splits = splits_of(data or run.config["data"], read, run.config["seed"])
+    pairs = getattr(splits, split)
+    if not len(pairs):
+        raise RegardError(f"the {split} split of {data or run.config['data']} is empty: there is nothing to measure")
+    drawn = None if gold is None else [read_gold(text, file=gold, line=i) for i, text in enumerate(read_lines(gold), 1)]
+    found: Report = run.task.evaluated(
+        run.model,
+        pairs,
+        splits.references,
+        tokens=run.config["train"]["tokens"],
+        resamples=1000 if text_scores else None,
+        edges=list(edges),
+        gold=drawn,
+    )
+    return found

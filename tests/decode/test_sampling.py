@@ -76,10 +76,13 @@ def test_the_ends_of_the_interval():
 def test_a_sentence_owns_its_random_numbers():
     sources = sentences(41, 11, 5, 9)
     model = Table(9, spread=0.5)
-    together = sample(model, *padded(sources), longest=7, seed=5, first=100)
+    numbers = [100 + place for place in range(len(sources))]
+    together = sample(model, *padded(sources), longest=7, seed=5, numbers=numbers)
     for number, source in enumerate(sources):
-        assert sample(model, *padded([source]), longest=7, seed=5, first=100 + number) == together[number : number + 1]
-    others = sample(model, *padded(sources), longest=7, seed=6, first=100)
+        assert (
+            sample(model, *padded([source]), longest=7, seed=5, numbers=[100 + number]) == together[number : number + 1]
+        )
+    others = sample(model, *padded(sources), longest=7, seed=6, numbers=numbers)
     assert sum(a.tokens != b.tokens for a, b in zip(together, others, strict=True)) > 30
     same = sample(model, *padded([sources[0]] * 41), longest=7, seed=5)
     assert len({tuple(h.tokens) for h in same}) > 20
@@ -87,7 +90,7 @@ def test_a_sentence_owns_its_random_numbers():
 
 def test_what_was_drawn_is_pinned():
     """The stream is Philox's by specification: the same tokens on any machine and release."""
-    found = sample(Fixed(*[0.0] * 3, -90.0, *[0.0] * 97), *padded([[5, 3]] * 2), longest=5, seed=1, first=7)
+    found = sample(Fixed(*[0.0] * 3, -90.0, *[0.0] * 97), *padded([[5, 3]] * 2), longest=5, seed=1, numbers=[7, 8])
     assert [h.tokens for h in found] == PINNED
 
 

@@ -155,10 +155,15 @@ NOT_GOOD = {
         ValueError,
         rf"sample: seed must be below 2\*\*63, got {2**63}",
     ),
-    "first": (
-        lambda s, n: sample(Fixed(0.0), s, n, longest=3, first=-1),
+    "numbers": (
+        lambda s, n: sample(Fixed(0.0), s, n, longest=3, numbers=[0, -1]),
         ValueError,
-        "sample: first must be at least 0, got -1",
+        "sample: numbers must be at least 0, got -1",
+    ),
+    "a number for each": (
+        lambda s, n: sample(Fixed(0.0), s, n, longest=3, numbers=[0]),
+        ValueError,
+        "sample: numbers must be one for each of 2 sentences, got 1",
     ),
     "target": (
         lambda s, n: forced(Fixed(0.0), s, n, s[:1], n),

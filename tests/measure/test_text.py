@@ -57,6 +57,13 @@ def test_options_reach_sacrebleu_and_its_signature():
     assert plus.score == sacrebleu.corpus_chrf(LINES, streams(WANTED), word_order=2).score
 
 
+def test_answers_without_a_single_match_have_an_interval_too():
+    """Some of the resampled sets hold no match at all."""
+    found = chrf(["abc", *["zzz"] * 9], [["abd"], *[["uvw"]] * 9], resamples=50)
+    assert found.interval > 0
+    assert found.mean == pytest.approx(found.score, abs=5)
+
+
 def test_the_interval_is_sacrebleus():
     own = sacrebleu.BLEU()
     result = own.corpus_score(LINES, streams(WANTED), n_bootstrap=300)

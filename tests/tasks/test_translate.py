@@ -10,7 +10,10 @@ from torch import nn
 from regard.data.pairs import Pair, Splits
 from regard.data.tokens import END, PAD
 from regard.errors import RegardError
+from regard.measure.alignment import read_gold
 from regard.models import rnnsearch
+from regard.nn.stepwise import Step
+from regard.tasks.judging import likelihood_of
 from regard.tasks.translate import Options, Translate
 
 PAIRS = [Pair("abc", "cba"), Pair("a", "a"), Pair("bdca", "acdb"), Pair("dd", "dd"), Pair("cabd", "dbac")]
@@ -51,7 +54,7 @@ def test_smoothing_leaves_padding_out_and_the_likelihood_alone(task):
                 continue
             others = [float(logarithm[row, place, v]) for v in range(task.target.size) if v != PAD]
             expected -= 0.9 * float(logarithm[row, place, token]) + 0.1 * sum(others) / len(others)
-    assert float(smooth.objective) == pytest.approx(expected, rel=1e-5)
+    assert float(smooth.objective.detach()) == pytest.approx(expected, rel=1e-5)
 
 
 def test_what_a_uniform_model_costs(task):
@@ -59,16 +62,108 @@ def test_what_a_uniform_model_costs(task):
         def forward(self, source, source_length, target):
             return torch.zeros(*target.shape, task.target.size)
 
-    found = task.validated_likelihood(Even(), PAIRS, tokens=64)
-    assert found["perplexity"] == pytest.approx(task.target.size, rel=1e-6)
-    assert found["likelihood"] == pytest.approx(math.log(task.target.size), rel=1e-6)
+    found = likelihood_of(task, Even(), PAIRS, tokens=64)
+    assert found.perplexity == pytest.approx(task.target.size, rel=1e-6)
+    assert found.loss == pytest.approx(math.log(task.target.size), rel=1e-6)
 
 
 def test_the_batch_size_changes_no_measure(task):
     net = model(task)
-    found = [task.validated(net, PAIRS, tokens=tokens) for tokens in (8, 64, 4096)]
+    found = [task.validated(net, SPLITS, tokens=tokens) for tokens in (8, 64, 4096)]
     for other in found[1:]:
         assert other == pytest.approx(found[0], rel=1e-6)
+
+
+class Parrot(nn.Module):
+    """Says what it is told to, whatever it reads: a step's logits are 9 for the next token of its line."""
+
+    def __init__(self, task, said):
+        super().__init__()
+        self.task, self.said = task, {tuple(task.encoded(source)): task.target.encode(text) for source, text in said}
+
+    def begin(self, source, source_length):
+        lines = [tuple(row[:length].tolist()) for row, length in zip(source, source_length, strict=True)]
+        left = torch.full((len(lines), 12), END)
+        for row, line in enumerate(lines):
+            ids = self.said[line]
+            left[row, : len(ids)] = torch.tensor(ids)
+        return Left(left)
+
+    def step(self, state, token):
+        logits = torch.zeros(len(token), self.task.target.size).scatter(1, state.left[:, :1], 9.0)
+        return Step(logits, Left(state.left.roll(-1, 1)), None)
+
+    def forward(self, source, source_length, target):
+        return torch.zeros(*target.shape, self.task.target.size)
+
+
+class Left:
+    def __init__(self, left):
+        self.left = left
+
+    def map(self, change):
+        return Left(change(self.left))
+
+
+def test_every_listed_answer_is_right(task):
+    said = [("abc", "cba"), ("a", "b"), ("bdca", "acdd"), ("dd", ""), ("cabd", "dbac")]
+    found = task.evaluated(Parrot(task, said), PAIRS, {"a": ["a", "b"]}, tokens=64, resamples=None)
+    assert found.errors.exact_match == pytest.approx(3 / 5)
+    assert found.errors.token_rate == pytest.approx((1 + 2) / (3 + 1 + 4 + 2 + 4))
+    assert [(bucket.name, bucket.count) for bucket in found.lengths] == [
+        ("0", 0),
+        ("1", 1),
+        ("2", 1),
+        ("3", 1),
+        ("4+", 2),
+    ]
+
+
+def test_a_word_is_a_token_of_its_error_rate():
+    pairs = [Pair("cat", "K AE T"), Pair("dog", "D AO G")]
+    task = Translate.of(Splits(pairs, pairs, pairs, "words"), Options(target_tokens="words"))
+    assert (task.source.kind, task.target.kind) == ("characters", "words")
+    found = task.evaluated(Parrot(task, [("cat", "K AO T"), ("dog", "D AO G")]), pairs, {}, tokens=64, resamples=None)
+    assert (found.errors.edits, found.errors.tokens, found.errors.wrong, found.unit) == (1, 6, 1, "words")
+    assert "16.67%" in found.as_text()
+    assert found.as_json()["token_errors"] == pytest.approx(1 / 6)
+
+
+def test_the_best_is_chosen_by_what_was_asked_for(task):
+    measures = {"exact": 0.25, "loss": 2.0, "bleu": 31.0}
+    for metric, goodness in (("exact", 0.25), ("loss", -2.0), ("bleu", 31.0)):
+        assert task.with_options(metric=metric).goodness(measures) == goodness
+    assert task.with_options(metric="bleu").validated(model(task), SPLITS, tokens=64).keys() > {"bleu", "exact"}
+
+
+def test_alignments_are_counted_in_words(task):
+    with pytest.raises(RegardError, match="gold alignments count words, but the tokens here are characters"):
+        task.evaluated(model(task), PAIRS, {}, tokens=64, resamples=None, gold=[])
+    pairs = [Pair("a b c", "x y"), Pair("b", "y")]
+    words = Translate.of(Splits(pairs, pairs, pairs, "words"), Options(tokens="words"))
+    gold = [read_gold("0-0 1-1"), read_gold("0-0")]
+    net = rnnsearch.RnnSearch(words.configured(rnnsearch.Config(width=9, embedding=5, readout=4, alignment=6))).eval()
+    found = words.evaluated(net, pairs, {}, tokens=64, resamples=None, gold=gold).alignment
+    assert (found.sure, found.links) == (3, found.links)
+    assert 0 <= found.rate <= 1
+
+
+def test_drawn_answers_are_those_of_their_place(task):
+    net = model(task)
+    lines = ["dd", "abcabc", "a", "", "cabd"]
+    together = task.searched(net, lines, task.sampling(seed=3, first=10), size=2)
+    for place, line in enumerate(lines):
+        alone = task.searched(net, [line], task.sampling(seed=3, first=10 + place))
+        assert alone[0][0].tokens == together[place][0].tokens
+    other = task.searched(net, lines, task.sampling(seed=4, first=10), size=2)
+    assert [several[0].tokens for several in other] != [several[0].tokens for several in together]
+
+
+def test_several_answers_best_first(task):
+    found = task.with_options(beam=4).searched(model(task), ["abc", "d"], task.with_options(beam=4).beaming(3))
+    for several in found:
+        assert len(several) == 3
+        assert [each.score for each in several] == sorted((each.score for each in several), reverse=True)
 
 
 def test_answers_stand_in_the_order_of_the_lines(task):
@@ -116,4 +211,4 @@ def test_it_learns_to_reverse(task):
         optimizer.zero_grad()
         (loss.objective / loss.tokens).backward()
         optimizer.step()
-    assert task.validated(net.eval(), PAIRS, tokens=64)["exact"] == 1.0
+    assert task.validated(net.eval(), Splits(PAIRS, PAIRS, PAIRS, "letters"), tokens=64)["exact"] == 1.0

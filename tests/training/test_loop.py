@@ -70,6 +70,9 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, cut, accumulate):
     assert resumed.metrics == whole.metrics
     assert all(torch.equal(weights[name], again[name]) for name in weights)
     states = [Store(tmp_path / name).load_state() for name in ("whole", "cut")]
+    seconds = [state.record.pop("seconds") for state in states]
+    assert min(seconds) > 0
+    assert resumed.seconds == seconds[1] > stopped.seconds
     assert states[0].record == states[1].record
     assert all(torch.equal(states[0].tensors[name], states[1].tensors[name]) for name in states[0].tensors)
 

@@ -10,11 +10,12 @@ from regard.errors import RegardError
 
 COMMANDS = {
     "demo": "train the small embedded translator, and watch where it looks",
-    "ls": "what there is: models, tasks, data",
+    "ls": "what there is: models, tasks, data, claims",
     "train": "train a model on your data, into a run folder",
     "eval": "measure a run",
     "predict": "a line in, a line out",
     "look": "draw where a run looks",
+    "reproduce": "run the papers' claims on this machine",
     "cite": "whom to cite for a model or a run",
 }
 
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0, or that of the error (see `regard.errors`)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help", "help"):
-        print(USAGE.format(commands="\n".join(f"  {name:9} {text}" for name, text in COMMANDS.items())))  # noqa: T201
+        print(USAGE.format(commands="\n".join(f"  {name:10} {text}" for name, text in COMMANDS.items())))  # noqa: T201
         return 0
     if words[0] == "--version":
         from regard import __version__

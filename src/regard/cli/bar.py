@@ -43,24 +43,7 @@ class Bar:
     def report(self, progress: Progress) -> None:
         """The line of a step."""
         if self._terminal:
-            self._live.update(line(progress))
+            self._live.update(str(progress))
         elif not self.quiet and (time.monotonic() - self._last > PLAIN_EVERY or progress.step == progress.steps):
             self._last = time.monotonic()
-            print(line(progress), file=sys.stderr, flush=True)  # noqa: T201
-
-
-def line(progress: Progress) -> str:
-    """Step, loss, speed, time left, and the best validation.
-
-    >>> line(Progress(10, 200, 1.25, 5300.0, 75.0, {"exact": 0.5}))
-    'step 10/200  loss 1.250  5,300 tokens/s  1:15 left  best exact 50.0%'
-    """
-    parts = [f"step {progress.step}/{progress.steps or '?'}", f"loss {progress.loss:.3f}"]
-    if progress.speed:
-        parts.append(f"{progress.speed:,.0f} tokens/s")
-    if progress.left is not None:
-        minutes, seconds = divmod(int(progress.left), 60)
-        parts.append(f"{minutes}:{seconds:02} left")
-    if "exact" in progress.metrics:
-        parts.append(f"best exact {progress.metrics['exact']:.1%}")
-    return "  ".join(parts)
+            print(progress, file=sys.stderr, flush=True)  # noqa: T201

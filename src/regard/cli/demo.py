@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from regard.cli.options import taken
+from regard.cli.options import number, taken
 from regard.errors import RegardError
 
 FIRST, EVERY = 100, 200
@@ -18,25 +18,25 @@ def run(words: list[str]) -> int:
         print(f"usage: regard demo [--out RUN] [--steps N]\n\n{__doc__}")  # noqa: T201
         return 0
     out, words = taken(words, "--out", _free_folder())
-    steps, words = taken(words, "--steps", "700")
-    if words or not str(steps).isdigit():
-        raise RegardError("demo: takes --out RUN and --steps N only")
+    steps, words = number(words, "--steps", int)
+    if words:
+        raise RegardError(f"demo: takes --out RUN and --steps N only, got {' '.join(words)}")
     from regard.cli.look import picture
     from regard.cli.train import trained
-    from regard.cli.training import Train
+    from regard.job import Job
     from regard.models.catalogue import entry
     from regard.run import load
-    from regard.tasks.translate import Options as TaskOptions
+    from regard.tasks.catalogue import task_entry
     from regard.training.settings import Settings
 
-    chosen = entry("rnnsearch")
-    options = Train(
-        model=chosen.presets()["small"],
-        data="dates",
+    what, chosen = task_entry("translate"), entry("rnnsearch")
+    last = 700 if steps is None else steps
+    job: Job[Any, Any] = Job(
+        model=chosen.preset("small"),
         out=str(out),
-        steps=int(str(steps)),
-        task=TaskOptions(tokens="characters"),
-        train=Settings(tokens=6000, rate=4e-3, validate=int(str(steps)), save=int(str(steps))),
+        steps=last,
+        task=what.options()(),
+        train=Settings(tokens=6000, rate=4e-3, validate=last, save=last),
     )
     begin = time.monotonic()
 
@@ -46,7 +46,7 @@ def run(words: list[str]) -> int:
             print(f"\nafter {step} steps, {time.monotonic() - begin:.0f} s: {SHOWN[0]}  →  {task.text(answer)}")  # noqa: T201
             picture(task, SHOWN[0], answer)
 
-    code = trained(chosen, options, command=f"regard demo --out {out}", watch=watch)
+    code = trained(what, chosen, job, command=f"regard demo --out {out}", watch=watch)
     if code:
         return code
     result = load(str(out))

@@ -1,29 +1,47 @@
-"""`regard look RUN TEXT …`: where a run looked while it wrote each answer, drawn in the terminal."""
+"""`regard look RUN TEXT … [--to matrix|pharaoh|json]`: where a run looked while it wrote each answer."""
 
 from typing import Any
 
+from regard.cli.options import taken
 from regard.errors import RegardError
 
 LINE_END = "∎"
 """Stands for END, in a picture."""
+FORMS = ("matrix", "pharaoh", "json")
+
+USAGE = """usage: regard look RUN TEXT … [--to matrix|pharaoh|json]
+
+  matrix     a picture in the terminal: columns what was read, rows what was written, the darker the more
+  pharaoh    a line for each text: source-target, from 0, for each written token the one that it looked at most
+  json       a line for each text: tokens, log-probabilities, and all weights"""
 
 
 def run(words: list[str]) -> int:
-    """Draws the weights of each text: columns what was read, rows what was written."""
+    """Draws or prints the weights of each text."""
     if {"-h", "--help"} & set(words):
-        print(f"usage: regard look RUN TEXT …\n\n{__doc__}")  # noqa: T201
+        print(USAGE)  # noqa: T201
         return 0
+    form, words = taken(words, "--to", FORMS[0])
+    if form not in FORMS:
+        raise RegardError(f"look: --to must be one of {', '.join(FORMS)}, got {form}")
     if len(words) < 2 or any(word.startswith("--") for word in words):
         raise RegardError("look: name a run folder and at least one text: regard look RUN TEXT …")
     from regard.cli import printable
+    from regard.decode import alignment
     from regard.run import load
 
     trained = load(words[0])
     for text, answer in zip(words[1:], trained.look(words[1:]), strict=True):
-        print(f"{printable(text)}  →  {printable(trained.task.text(answer))}")  # noqa: T201
         if answer.weights is None:
             raise RegardError(f"look: {trained.config['model_name']} has no attention: there is nothing to see")
-        picture(trained.task, text, answer)
+        if form == "pharaoh":
+            print(alignment.pharaoh(answer))  # noqa: T201
+        elif form == "json":
+            columns, rows = _names(trained.task, text, answer)
+            print(alignment.as_json(answer, source=columns, target=rows))  # noqa: T201
+        else:
+            print(f"{printable(text)}  →  {printable(trained.task.text(answer))}")  # noqa: T201
+            picture(trained.task, text, answer)
     return 0
 
 
@@ -31,8 +49,11 @@ def picture(task: Any, text: str, answer: Any) -> None:
     """One answer's weights."""
     from regard.view.terminal import draw
 
-    if answer.weights is None:
-        return
+    if answer.weights is not None:
+        draw(answer.weights.tolist(), *_names(task, text, answer))
+
+
+def _names(task: Any, text: str, answer: Any) -> tuple[list[str], list[str]]:
+    """What was read and what was written, token by token."""
     columns = [*task.source.tokens(task.encoded(text)[:-1]), LINE_END]
-    rows = [*task.target.tokens(answer.tokens), LINE_END][: len(answer.weights)]
-    draw(answer.weights.tolist(), columns, rows)
+    return columns, [*task.target.tokens(answer.tokens), LINE_END][: len(answer.weights)]

@@ -1,11 +1,14 @@
-"""`regard ls [models|tasks|data]`: what there is."""
+"""`regard ls [models|tasks|data|claims]`: what there is."""
 
+from regard.claims.catalogue import CLAIMS
 from regard.errors import RegardError
 from regard.models.catalogue import MODELS
+from regard.tasks.catalogue import TASKS
 
-TASKS = {"translate": "any line of text to any other"}
 DATA = {
     "dates": "embedded: dates of some forty languages to ISO 8601, by Babel",
+    "copy": "generated: lines of at most 20 symbols, as they are; copy:30 for at most 30",
+    "reversal": "generated: the same, turned round",
     "multi30k": "image descriptions, German to English; multi30k:en-de the other way",
     "tatoeba": "sentences, English to German",
     "cmudict": "spelling to phonemes; cmudict:nostress without stress marks",
@@ -17,15 +20,19 @@ def run(words: list[str]) -> int:
     """Lists what was asked for, or everything."""
     lists = {
         "models": {model.name: f"{model.title}; {model.paper}" for model in MODELS},
-        "tasks": TASKS,
+        "tasks": {task.name: task.title for task in TASKS},
         "data": DATA,
+        "claims": {claim.name: f"{claim.says} (about {claim.minutes} min)" for claim in CLAIMS},
     }
+    if {"-h", "--help"} & set(words):
+        print(f"usage: regard ls [{'|'.join(lists)}]\n\n{__doc__}")  # noqa: T201
+        return 0
     if len(words) > 1 or (words and words[0] not in lists):
         raise RegardError(f"ls: list one of {', '.join(lists)}, got {' '.join(words)}")
     for name in words or lists:
         print(name)  # noqa: T201
         for entry, text in lists[name].items():
-            print(f"  {entry:12} {text}")  # noqa: T201
+            print(f"  {entry:16} {text}")  # noqa: T201
         if name == "data":
             print(f"  {FILES}")  # noqa: T201
     return 0

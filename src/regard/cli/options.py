@@ -15,6 +15,7 @@ import tyro
 from regard.errors import RegardError
 
 Options = TypeVar("Options")
+Number = TypeVar("Number", int, float)
 
 
 def taken(words: list[str], name: str, default: str | None = None) -> tuple[str | None, list[str]]:
@@ -93,3 +94,26 @@ def over(default: Options, found: Any, place: str) -> Options:
         except msgspec.ValidationError as fact:
             raise RegardError(f"{place}: {key}: {fact}") from None
     return dataclasses.replace(default, **values)  # type: ignore[type-var]
+
+
+def flag(words: list[str], name: str) -> tuple[bool, list[str]]:
+    """Takes a flag out of the words.
+
+    >>> flag(["run", "--json"], "--json")
+    (True, ['run'])
+    """
+    return name in words, [word for word in words if word != name]
+
+
+def number(words: list[str], name: str, kind: type[Number]) -> tuple[Number | None, list[str]]:
+    """Takes one `--name NUMBER` out of the words.
+
+    Raises:
+        RegardError: if it is not a number of that kind.
+    """
+    said, words = taken(words, name)
+    try:
+        return (None if said is None else kind(said)), words
+    except ValueError:
+        expected = "a whole number" if kind is int else "a number"
+        raise RegardError(f"{name} must be {expected}, got {said}") from None

@@ -1,28 +1,53 @@
 """`regard predict RUN [TEXT …] [--input FILE] [--output FILE]`: a line in, a line out, order and count kept."""
 
 import itertools
+import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from regard.cli.options import taken
+from regard.cli.options import flag, number, taken
 from regard.errors import RegardError
 
 CHUNK = 1024
 """Lines that are decoded together."""
 
+USAGE = """usage: regard predict RUN [TEXT …] [options]
+
+Answers the texts, or the lines of --input, or of the standard input.
+
+  --input FILE         a line for each text
+  --output FILE        instead of the standard output
+  --beam N             hypotheses kept while decoding (1 is greedy); what the run was trained with unless given
+  --length-penalty A   exponent of the length penalty of a beam
+  --best N             that many answers for each text, best first; only with --json
+  --sample             draw instead of search:
+  --temperature T      below 1 sharper, above 1 flatter
+  --top-k K            draw from the K most probable tokens
+  --top-p P            draw from the most probable tokens whose share reaches P
+  --seed S             fixes what is drawn
+  --json               a line of JSON for each text: the answers with their log-probabilities"""
+
+SAMPLING = {"--temperature": float, "--top-k": int, "--top-p": float, "--seed": int}
+
 
 def run(words: list[str]) -> int:
     """Answers lines of the arguments, of a file, or of the standard input."""
     if {"-h", "--help"} & set(words):
-        print(f"usage: regard predict RUN [TEXT …] [--input FILE] [--output FILE]\n\n{__doc__}")  # noqa: T201
+        print(USAGE)  # noqa: T201
         return 0
     source, words = taken(words, "--input")
     target, words = taken(words, "--output")
+    as_json, words = flag(words, "--json")
+    best, words = number(words, "--best", int)
+    look_for, words = _search(words, best or 1)
     wrong = [word for word in words if word.startswith("--")]
     if wrong or not words:
-        raise RegardError(f"predict: name a run folder, then text; {wrong[0] if wrong else 'no run'} was given")
+        raise RegardError(f"predict: {f'there is no option {wrong[0]}' if wrong else 'name a run folder'}: see --help")
+    if best is not None and (best < 1 or not as_json):
+        raise RegardError("predict: --best N, at least 1, needs --json: a line of text holds one answer")
     folder, texts = words[0], words[1:]
     if texts and source:
         raise RegardError("predict: give text or --input, not both")
@@ -30,14 +55,65 @@ def run(words: list[str]) -> int:
 
     trained = load(folder)
     lines = iter(texts) if texts else _lines(source)
-    out = Path(target).open("wb") if target else os.fdopen(os.dup(sys.stdout.fileno()), "wb")  # noqa: SIM115
-    with out:
+    search = look_for(trained.task)
+    done = 0
+    with _out(target) as out:
         while chunk := list(itertools.islice(lines, CHUNK)):
-            for answer in trained.predict(chunk):
+            answers = trained.task.searched(trained.model, chunk, search(done))
+            done += len(chunk)
+            for line, several in zip(chunk, answers, strict=True):
+                said = _json(trained.task, line, several) if as_json else trained.task.text(several[0])
                 # An answer is one line, whatever the model wrote.
-                out.write(answer.replace("\r", " ").replace("\n", " ").encode() + b"\n")
+                out.write(said.replace("\r", " ").replace("\n", " ").encode() + b"\n")
             out.flush()
     return 0
+
+
+def _search(words: list[str], best: int) -> tuple[Callable[[Any], Callable[[int], Any]], list[str]]:
+    """How to decode: a function of the task, which gives one of the lines that were answered before."""
+    beam, words = number(words, "--beam", int)
+    penalty, words = number(words, "--length-penalty", float)
+    drawing, words = flag(words, "--sample")
+    draws: dict[str, float] = {}
+    for name, kind in SAMPLING.items():
+        value, words = number(words, name, kind)
+        if value is not None:
+            draws[name.removeprefix("--").replace("-", "_")] = value
+    if draws and not drawing:
+        raise RegardError(f"predict: {', '.join(draws)} is for drawing: add --sample")
+    if drawing and (beam or penalty is not None or best > 1):
+        raise RegardError("predict: --sample draws one answer: leave out --beam, --length-penalty and --best")
+    if beam is not None and beam < best:
+        raise RegardError(f"predict: --beam {beam} keeps fewer hypotheses than --best {best} asks for")
+
+    def made(task: Any) -> Callable[[int], Any]:
+        if drawing:
+            return lambda done: task.sampling(first=done, **draws)
+        size = max(beam or task.options.beam, best)
+        alpha = task.options.length_penalty if penalty is None else penalty
+        return lambda done: task.with_options(beam=size, length_penalty=alpha).beaming(best)
+
+    return made, words
+
+
+def _json(task: Any, line: str, several: list[Any]) -> str:
+    answers = [
+        {
+            "text": task.text(each),
+            "log_probability": each.log_probability,
+            "score": each.score,
+            "finished": each.finished,
+        }
+        for each in several
+    ]
+    return json.dumps({"source": line, "answers": answers}, ensure_ascii=False)
+
+
+def _out(target: str | None) -> Any:
+    try:
+        return Path(target).open("wb") if target else os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    except OSError as fact:
+        raise RegardError(f"predict: --output {target}: {fact.strerror}") from None
 
 
 def _lines(source: str | None) -> Iterator[str]:

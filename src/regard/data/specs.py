@@ -1,6 +1,7 @@
 """What `--data` may say, and the splits that it means.
 
     dates                      the embedded default                 multi30k:en-de         a known public set
+    copy, reversal:30          generated lines of symbols
     pairs.tsv                  a file of one's own                  hub:ID, hub:ID@REVISION   a data set of the Hub
     train.de,train.en          two files of lines                   folder                 of shards, or of splits
 
@@ -10,10 +11,11 @@ divided 90/5/5 by its sources, unless `valid` and `test` are given.
 
 import difflib
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
-from regard.data import dates, hub
+from regard.data import dates, hub, symbols
 from regard.data.divide import completed, overlap
 from regard.data.fetch import Notify, to_stderr
 from regard.data.formats import Columns
@@ -23,9 +25,42 @@ from regard.data.pairs import Pairs, Splits
 from regard.data.readers import Empty, kind_of, read_pairs
 from regard.errors import RegardError
 
-NAMES = ("dates", *KNOWN)
+NAMES = ("dates", *symbols.KINDS, *KNOWN)
 FILES = {"train": ("train", "training"), "valid": ("valid", "val", "dev", "validation"), "test": ("test",)}
 OWN = "files of the user's own"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """How the user's own data is read; the known sets need none of it."""
+
+    valid: str | None = None
+    """A file to choose the best model by; otherwise a twentieth of the data."""
+    test: str | None = None
+    """A file to report on; otherwise a twentieth of the data."""
+    source: str | None = None
+    """The column of what is read."""
+    target: str | None = None
+    """The column of what is to be written."""
+    empty: Literal["error", "skip"] = "error"
+    """A pair with an empty side stops the reading, or is left out and counted."""
+    normalise: Literal["nfc", "nfkc", "none"] = "nfc"
+    """The normal form of Unicode that texts are put into."""
+
+
+def splits_of(spec: str, read: Read, seed: int) -> Splits:
+    """The splits of a specification, read as asked; see `load`."""
+    named = read.source is not None or read.target is not None
+    columns = (read.source or "source", read.target or "target") if named else None
+    return load(
+        spec,
+        seed=seed,
+        valid=read.valid,
+        test=read.test,
+        columns=columns,
+        empty=read.empty,
+        normalise=read.normalise,
+    )
 
 
 def load(
@@ -65,6 +100,8 @@ def load(
         if spec != name:
             raise RegardError(f"{spec}: dates has no variants, say {name!r}")
         return dates.splits(seed)
+    if name in symbols.KINDS:
+        return symbols.splits(spec, seed)
     if name in KNOWN:
         return _warned(load_known(spec, seed=seed, normalise=normalise, notify=notify))
     if spec.startswith("hub:"):

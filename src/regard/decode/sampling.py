@@ -1,12 +1,13 @@
 """Sampling: each token is drawn from the model's distribution, whole or cut to its head.
 
-Sentence `i` draws from a stream of random numbers that (seed, i) alone fixes, one number a step: what is drawn for
-it depends neither on the batch that it stands in nor on how often anything was drawn before.
+Sentence number `i` draws from a stream of random numbers that (seed, i) alone fixes, one number a step: what is
+drawn for it depends neither on the batch that it stands in nor on how often anything was drawn before.
 
 Axes: `rows` of hypotheses, `vocabulary`.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ def sample(
     top_k: int = 0,
     top_p: float = 1.0,
     seed: int = 0,
-    first: int = 0,
+    numbers: Sequence[int] | None = None,
 ) -> list[Hypothesis]:
     """Draws one output for each sentence.
 
@@ -47,8 +48,8 @@ def sample(
         top_k: How many tokens to draw from; 0 for all.
         top_p: The share of the probability to draw from.
         seed: Fixes everything that is drawn.
-        first: The number of the first sentence of this batch. Give batches consecutive numbers, so that no two
-            sentences of a data set share their random numbers.
+        numbers: The number of each sentence; 0, 1, 2, … unless given. Give the sentences of a data set numbers
+            of their own, so that no two share their random numbers.
 
     Returns:
         One hypothesis for each sentence, in their order.
@@ -64,10 +65,13 @@ def sample(
         raise ValueError(f"sample: top_p must be above 0 and at most 1, got {top_p}")
     whole(top_k, "sample: top_k", least=0)
     limit = limits("sample", source, source_length, longest)
-    for name, value in (("seed", seed), ("first", first)):
+    each = list(range(len(source))) if numbers is None else list(numbers)
+    if len(each) != len(source):
+        raise ValueError(f"sample: numbers must be one for each of {len(source)} sentences, got {len(each)}")
+    for name, value in (("seed", seed), *(("numbers", number) for number in each)):
         if whole(value, f"sample: {name}", least=0) >= 2**63:
             raise ValueError(f"sample: {name} must be below 2**63, got {value}")
-    streams = [_stream(seed, first + number) for number in range(len(source))]
+    streams = [_stream(seed, number) for number in each]
 
     def drawn(logs: Float[Tensor, "rows _"], example: Int[Tensor, " rows"], step: int) -> Int[Tensor, " rows"]:
         del step

@@ -98,7 +98,7 @@ def _scored(
     if resamples < 0:
         raise ValueError(f"resamples must be at least 0, got {resamples}: 0 gives no interval")
     streams = _streams(hypotheses, references)
-    measure = getattr(_sacrebleu().metrics, metric)(**options)
+    measure = _in_floats(getattr(_sacrebleu().metrics, metric)(**options))
     result = measure.corpus_score(list(hypotheses), streams, n_bootstrap=max(resamples, 1))
     drawn = resamples > 1
     return TextScore(
@@ -109,6 +109,23 @@ def _scored(
         interval=float(result._ci) if drawn else None,
         count=len(hypotheses),
     )
+
+
+def _in_floats(measure: Any) -> Any:
+    """The same metric with scores that are floats.
+
+    Without a single match its chrF is a float, and one of NumPy's otherwise: its mean over the resampled sets
+    refuses to add the two.
+    """
+    compute = measure._compute_score_from_stats
+
+    def computed(stats: Any) -> Any:
+        found = compute(stats)
+        found.score = float(found.score)
+        return found
+
+    measure._compute_score_from_stats = computed
+    return measure
 
 
 def _streams(hypotheses: Sequence[str], references: References) -> list[list[str | None]]:

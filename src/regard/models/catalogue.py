@@ -41,6 +41,17 @@ class Entry:
         named: dict[str, Any] = importlib.import_module(self.place[0]).PRESETS
         return named
 
+    def preset(self, name: str) -> Any:
+        """One of them.
+
+        Raises:
+            RegardError: if there is none of that name.
+        """
+        named = self.presets()
+        if name not in named:
+            raise RegardError(f"{self.name} has no preset {name!r}: one of {', '.join(named)}")
+        return named[name]
+
     def make(self, config: Any) -> "nn.Module":
         """The model."""
         module: nn.Module = getattr(importlib.import_module(self.place[0]), self.place[1])(config)

@@ -6,9 +6,8 @@ Axes: `batch`, `n` source positions, `m` target positions.
 """
 
 import dataclasses
-import math
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,21 +16,48 @@ from torch.nn import functional
 from regard.data.batches import Batch, Examples
 from regard.data.pairs import Pair, Splits
 from regard.data.plan import Plan
-from regard.data.tokens import PAD, Tokeniser
+from regard.data.tokens import PAD, Kind, Tokeniser
 from regard.decode.beam import beam
 from regard.decode.hypothesis import Hypothesis
+from regard.decode.sampling import sample
 from regard.errors import RegardError
+from regard.measure.report import Report
+from regard.tasks import judging
+from regard.tasks.judging import References
 from regard.tasks.loss import Loss
 
-Kind = Literal["characters", "words", "subwords"]
+
+class Lines(NamedTuple):
+    """Sources to decode together.
+
+    Attributes:
+        source: (batch, n), token ids.
+        length: (batch,), the tokens of each.
+        longest: (batch,), the most tokens to write.
+        places: Which lines these are.
+    """
+
+    source: Tensor
+    length: Tensor
+    longest: Tensor
+    places: list[int]
+
+
+Search = Callable[[Any, Lines], list[list[Hypothesis]]]
+"""(model, sources) -> the hypotheses of each source, best first."""
+
+LEARNED_FROM = 50_000
+"""Training pairs that the tokenisers are learned from, at most."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """How text becomes tokens, and how it is decoded."""
+    """How text becomes tokens, how it is decoded, and by what the best model is chosen."""
 
     tokens: Kind = "characters"
     """What a token is."""
+    target_tokens: Literal["same", "characters", "words", "subwords"] = "same"
+    """What a token of the target is, where it differs."""
     vocabulary: int = 8000
     """The most tokens of each side."""
     longest: int = 200
@@ -40,6 +66,15 @@ class Options:
     """Hypotheses kept while decoding; 1 is greedy."""
     length_penalty: float = 0.0
     """Exponent of the length penalty of a beam."""
+    metric: Literal["exact", "bleu", "loss"] = "exact"
+    """What the best model is chosen by."""
+    decoded: int = 500
+    """Validation examples that are decoded while training; the loss is over all."""
+
+    def __post_init__(self) -> None:
+        for name in ("longest", "beam", "decoded"):
+            if getattr(self, name) < 1:
+                raise RegardError(f"task.{name} must be at least 1, got {getattr(self, name)}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,17 +92,16 @@ class Translate:
     target: Tokeniser
 
     name = "translate"
-    metric = "exact"
-    """What the best model has the most of."""
 
     @classmethod
     def of(cls, splits: Splits, options: Options) -> "Translate":
-        """Trains the tokenisers on the training pairs, at most the first 20,000 of them."""
-        some = [splits.train[place] for place in range(min(len(splits.train), 20_000))]
+        """Trains the tokenisers on the training pairs, at most the first 50,000 of them."""
+        some = [splits.train[place] for place in range(min(len(splits.train), LEARNED_FROM))]
+        target = options.tokens if options.target_tokens == "same" else options.target_tokens
         return cls(
             options,
             Tokeniser.train((pair.source for pair in some), options.tokens, options.vocabulary),
-            Tokeniser.train((pair.target for pair in some), options.tokens, options.vocabulary),
+            Tokeniser.train((pair.target for pair in some), target, options.vocabulary),
         )
 
     @classmethod
@@ -75,6 +109,10 @@ class Translate:
         """From the files of a published run."""
         names = ("tokenizer.json", "tokenizer.target.json")
         return cls(Options(**options), *(Tokeniser.from_json(files[name].decode()) for name in names))
+
+    def with_options(self, **changed: Any) -> "Translate":
+        """The same with other options, of decoding."""
+        return dataclasses.replace(self, options=dataclasses.replace(self.options, **changed))
 
     def files(self) -> dict[str, bytes]:
         """What a published run holds of the task."""
@@ -118,27 +156,60 @@ class Translate:
         objective = (1 - smoothing) * likelihood + smoothing * _evenly(flat[wanted != PAD]) if smoothing else likelihood
         return Loss(objective, likelihood.detach(), (wanted != PAD).sum())
 
-    @torch.no_grad()
     def answers(self, model: Any, lines: Sequence[str], *, size: int = 64) -> list[Hypothesis]:
         """The best hypothesis for each line, in the order of the lines. A line that is too long is cut at its end."""
+        return [best[0] for best in self.searched(model, lines, self.beaming(), size=size)]
+
+    def beaming(self, best: int = 1) -> Search:
+        """A beam, by the options; the `best` hypotheses of each source."""
+        size, penalty = self.options.beam, self.options.length_penalty
+
+        def search(model: Any, lines: Lines) -> list[list[Hypothesis]]:
+            return beam(
+                model,
+                lines.source,
+                lines.length,
+                size=size,
+                longest=lines.longest,
+                length_penalty=penalty,
+                n_best=best,
+            )
+
+        return search
+
+    def sampling(self, *, first: int = 0, **how: Any) -> Search:
+        """One drawn hypothesis of each source. The line at place `i` draws from the stream `first + i` of a seed.
+
+        Args:
+            first: The number of the first line.
+            how: `temperature`, `top_k`, `top_p` and `seed` of `regard.decode.sampling.sample`.
+        """
+
+        def search(model: Any, lines: Lines) -> list[list[Hypothesis]]:
+            numbers = [first + place for place in lines.places]
+            drawn = sample(model, lines.source, lines.length, longest=lines.longest, numbers=numbers, **how)
+            return [[each] for each in drawn]
+
+        return search
+
+    @torch.no_grad()
+    def searched(self, model: Any, lines: Sequence[str], search: Search, *, size: int = 64) -> list[list[Hypothesis]]:
+        """The hypotheses of any search for each line, in the order of the lines.
+
+        Lines of one length are searched together, `size` at a time. What is written is at most twice as long as
+        what was read, and 20 tokens more.
+        """
         encoded = [self.encoded(line) for line in lines]
         order = sorted(range(len(lines)), key=lambda place: len(encoded[place]))
-        found: dict[int, Hypothesis] = {}
+        found: dict[int, list[Hypothesis]] = {}
         for start in range(0, len(order), size):
             places = order[start : start + size]
             length = torch.tensor([len(encoded[place]) for place in places])
             source = torch.full((len(places), int(length.max())), PAD)
             for row, place in enumerate(places):
                 source[row, : len(encoded[place])] = torch.tensor(encoded[place])
-            results = beam(
-                model,
-                source,
-                length,
-                size=self.options.beam,
-                longest=2 * length + 20,
-                length_penalty=self.options.length_penalty,
-            )
-            found.update(zip(places, (best[0] for best in results), strict=True))
+            lines_read = Lines(source, length, 2 * length + 20, places)
+            found.update(zip(places, search(model, lines_read), strict=True))
         return [found[place] for place in range(len(lines))]
 
     def encoded(self, line: str) -> list[int]:
@@ -150,26 +221,23 @@ class Translate:
         """What a hypothesis says."""
         return self.target.decode(hypothesis.tokens)
 
-    @torch.no_grad()
-    def validated_likelihood(self, model: nn.Module, pairs: Sequence[Pair], *, tokens: int) -> dict[str, float]:
-        """The mean negative log-likelihood of a target token, in nats, and the perplexity, its exponential."""
-        examples = self.examples(pairs)
-        likelihood, count = 0.0, 0
-        for places in self.plan(examples, tokens=tokens, seed=0).batches(0):
-            loss = self.loss(model, self.batch(examples, places))
-            likelihood, count = likelihood + float(loss.likelihood), count + int(loss.tokens)
-        mean = likelihood / max(count, 1)
-        return {"likelihood": mean, "perplexity": math.exp(min(mean, 700.0))}
+    @property
+    def unit(self) -> str:
+        """What a token of an error rate is: a character, or a word with spaces around it."""
+        return "characters" if self.target.kind == "characters" else "words"
 
-    @torch.no_grad()
-    def validated(
-        self, model: nn.Module, pairs: Sequence[Pair], *, tokens: int, decoded: int = 500
-    ) -> dict[str, float]:
-        """Likelihood and perplexity over all pairs, and the share of the first `decoded` that come out right."""
-        some = [pairs[place] for place in range(min(len(pairs), decoded))]
-        said = [self.text(answer) for answer in self.answers(model, [pair.source for pair in some])]
-        right = sum(answer == pair.target for answer, pair in zip(said, some, strict=True))
-        return {**self.validated_likelihood(model, pairs, tokens=tokens), "exact": right / max(len(some), 1)}
+    def validated(self, model: nn.Module, splits: Splits, *, tokens: int) -> dict[str, float]:
+        """Loss and perplexity over the validation pairs, and how the first of them come out when they are decoded."""
+        return judging.validated(self, model, splits, tokens=tokens)
+
+    def evaluated(self, model: nn.Module, pairs: Sequence[Pair], references: References, **how: Any) -> Report:
+        """All that `regard eval` prints; see `regard.tasks.judging.evaluated`."""
+        return judging.evaluated(self, model, pairs, references, **how)
+
+    def goodness(self, measures: Mapping[str, float]) -> float:
+        """What the best model has the most of."""
+        value = measures[self.options.metric]
+        return -value if self.options.metric == "loss" else value
 
 
 def _evenly(logits: Tensor) -> Tensor:

@@ -27,7 +27,15 @@ from regard.training.store import State, Store
 
 WARM = 12
 """Steps that are timed before `minutes` become a number of steps."""
-_BEGINNING: dict[str, Any] = {"steps": None, "epoch": 0, "place": 0, "best": None, "waited": 0, "metrics": {}}
+_BEGINNING: dict[str, Any] = {
+    "steps": None,
+    "epoch": 0,
+    "place": 0,
+    "best": None,
+    "waited": 0,
+    "metrics": {},
+    "seconds": 0.0,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,6 +63,7 @@ class Outcome:
         step: The last step.
         steps: The step at which it was to end.
         metrics: Of the best validation.
+        seconds: That all steps took, those before a resumption included; without validation and saving.
         stopped: The signal that ended it, or 0.
         warnings: What was found on the way and passed over.
     """
@@ -62,6 +71,7 @@ class Outcome:
     step: int
     steps: int
     metrics: dict[str, float]
+    seconds: float
     stopped: int
     warnings: tuple[str, ...]
 
@@ -137,6 +147,7 @@ def train(
                 averaged[name].lerp_(parameter.detach(), 1 - settings.average)
 
             spent.append(time.perf_counter() - clock)
+            record["seconds"] += spent[-1]
             if steps is None and step >= WARM:
                 steps = max(step + 1, int((duration.minutes or 0) * 60 / statistics.median(spent)))
             record["steps"] = steps
@@ -149,11 +160,12 @@ def train(
             better = False
             if step == steps or step % settings.validate == 0:
                 with _evaluating(model, averaged):
-                    found = task.validated(model, splits.valid, tokens=settings.tokens)
-                    better = record["best"] is None or found[task.metric] > record["best"]
+                    found = task.validated(model, splits, tokens=settings.tokens)
+                    goodness = task.goodness(found)
+                    better = record["best"] is None or goodness > record["best"]
                     record["waited"] = 0 if better else record["waited"] + 1
                     if better:
-                        record["best"], record["metrics"] = found[task.metric], {**found, "step": step}
+                        record["best"], record["metrics"] = goodness, {**found, "step": step}
                         store.publish(published(model, task, config, record["metrics"]), step)
                 journal.validated(step, found)
                 if settings.patience and record["waited"] >= settings.patience:
@@ -161,7 +173,7 @@ def train(
             if better or stop.signal or step == steps or step % settings.save == 0:
                 store.save_state(step, snapshot(model, optimizer, averaged), record, best=better)
                 journal.flush()
-    return Outcome(step, steps or step, record["metrics"], stop.signal, warnings)
+    return Outcome(step, steps or step, record["metrics"], record["seconds"], stop.signal, warnings)
 
 
 def _found(store: Store, *, resume: bool) -> State | None:

@@ -31,6 +31,22 @@ class Progress(NamedTuple):
     left: float | None
     metrics: dict[str, float]
 
+    def __str__(self) -> str:
+        """Step, loss, speed, time left, and the best validation.
+
+        >>> str(Progress(10, 200, 1.25, 5300.0, 75.0, {"exact": 0.5}))
+        'step 10/200  loss 1.250  5,300 tokens/s  1:15 left  best exact 0.500'
+        """
+        parts = [f"step {self.step}/{self.steps or '?'}", f"loss {self.loss:.3f}"]
+        if self.speed:
+            parts.append(f"{self.speed:,.0f} tokens/s")
+        if self.left is not None:
+            minutes, seconds = divmod(int(self.left), 60)
+            parts.append(f"{minutes}:{seconds:02} left")
+        shown = [name for name in self.metrics if name not in ("loss", "perplexity", "step")]
+        parts += [f"best {name} {self.metrics[name]:.3f}" for name in shown[:2]]
+        return "  ".join(parts)
+
 
 class Journal:
     """Keeps the lines of a run, one a step at most, in the order of the steps.
