@@ -50,6 +50,35 @@ def test_the_core_imports_torch_and_nothing_above_it():
                 assert name.split(".")[0] in allowed or name.startswith("regard.core"), f"{path.name} imports {name}"
 
 
+FORBIDDEN = {"eval", "exec", "torch.load", "yaml.load", "compile"}
+BELOW = {
+    "core": set(),
+    "errors": set(),
+    "nn": {"core"},
+    "models": {"core", "nn", "errors"},
+    "data": {"errors"},
+    "decode": {"core", "nn", "data", "errors"},
+    "measure": {"core", "errors"},
+    "tasks": {"core", "data", "decode", "measure", "errors"},
+    "training": {"errors"},
+    "view": set(),
+    "run": {"data", "decode", "measure", "models", "tasks", "training", "errors"},
+    "job": {"run", "data", "models", "tasks", "training", "errors"},
+    "claims": {"job", "run", "data", "measure", "models", "tasks", "training", "view", "errors"},
+    "cli": {"claims", "job", "run", "data", "decode", "models", "tasks", "training", "view", "errors"},
+}
+"""What each part may import: the arrows go one way. The front door and `__main__` may import anything."""
+
+
+def test_the_arrows_go_one_way():
+    for path in SOURCES:
+        part = path.relative_to(ROOT / "src" / "regard").parts[0].removesuffix(".py")
+        if part in ("__init__", "__main__"):
+            continue
+        used = {name.split(".")[1] for name in imported(path) if name.startswith("regard.")}
+        assert used - {part} <= BELOW[part], f"{path.relative_to(ROOT)} imports {used - {part} - BELOW[part]}"
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_no_code_is_loaded_from_data_and_no_user_meets_an_assert(path):
     """TRUST S1: no pickle, no torch.load, no eval or exec; errors are raised, not asserted."""
@@ -57,7 +86,9 @@ def test_no_code_is_loaded_from_data_and_no_user_meets_an_assert(path):
         assert not isinstance(node, ast.Assert), f"{path.name}:{node.lineno} asserts"
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
-            assert called not in {"eval", "exec", "torch.load", "yaml.load", "compile"}, f"{path.name}:{node.lineno}"
+            allowed = path.name == "foreign.py" and called == "torch.load"  # a limited child process, weights only
+            assert allowed or called not in FORBIDDEN, f"{path.name}:{node.lineno}"
+            assert not allowed or "weights_only=True" in ast.unparse(node), f"{path.name}:{node.lineno}"
     assert not imported(path) & {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 
 

@@ -83,14 +83,8 @@ def test_a_folder_of_shards_and_a_folder_of_parts(tmp_path):
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        (
-            "multi3k",
-            "'multi3k' is no known set, file or folder: did you mean 'multi30k'? known sets: dates, copy, reversal, multi30k",
-        ),
-        (
-            "zzz",
-            "'zzz' is no known set, file or folder: known sets: dates, copy, reversal, multi30k, tatoeba, cmudict; or hub:ID",
-        ),
+        ("multi3k", "'multi3k' is no known set, file or folder: did you mean 'multi30k'? known sets: dates, copy, "),
+        ("zzz", "no known set, file or folder: known sets: dates, copy, reversal, multi30k, tatoeba, cmudict; or hub"),
         ("date:en", "did you mean 'dates'?"),
         ("some/where", "some/where: there is no such file or folder"),
         ("data.tsv", "data.tsv: there is no such file or folder"),

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from regard import __version__
-from regard.claims.claim import Claim, Line, Measured, Plot, Tell
+from regard.claims.claim import Claim, Measured, Tell
 from regard.training import files
 from regard.view.plots import chart
 
@@ -48,8 +48,10 @@ def reproduce(claim: Claim, folder: Path, results: Path, tell: Tell, *, command:
     files.make_folder(results)
     files.write_atomically(results / f"{claim.name}.json", (json.dumps(result, indent=1) + "\n").encode())
     if result["plot"] is not None:
-        drawn = Plot(result["plot"]["across"], result["plot"]["up"], [Line(*line) for line in result["plot"]["lines"]])
-        files.write_atomically(results / f"{claim.name}.svg", chart(*drawn, title=claim.says).encode())
+        drawn = result["plot"]
+        lines = [(name, [(x, y) for x, y in points]) for name, points in drawn["lines"]]
+        picture = chart(drawn["across"], drawn["up"], lines, title=claim.says)
+        files.write_atomically(results / f"{claim.name}.svg", picture.encode())
     return result
 
 
@@ -63,6 +65,7 @@ def _seed(claim: Claim, seed: int, folder: Path, tell: Tell) -> dict[str, Any]:
     measured: Measured = claim.measure(seed, folder / f"seed-{seed}", tell)
     seconds = sum(value for name, value in measured.numbers.items() if name.endswith("seconds of training"))
     found = {"seed": seed, "numbers": dict(measured.numbers), "plot": measured.plot, "seconds": seconds}
+    files.make_folder(folder)
     files.write_atomically(path, json.dumps(found).encode())
     return json.loads(path.read_text())  # type: ignore[no-any-return]  # as a later call will read it
 

@@ -26,7 +26,7 @@ def part_of(text: str, seed: int = 0) -> Part:
     """The part of a text: 90, 5 and 5 of a hundred.
 
     >>> [part_of(text) for text in ("one", "two", "three")]
-    ['train', 'train', 'train']
+    ['train', 'test', 'train']
     """
     share = mark(text, seed) / 2**64
     return "test" if share < SHARE else "valid" if share < 2 * SHARE else "train"

@@ -21,7 +21,7 @@ class Plan:
 
     >>> plan = Plan([3, 1, 2, 9, 1], tokens=6, seed=0)
     >>> sorted(sorted(batch) for batch in plan.epoch(0))
-    [[0, 2], [1, 4], [3]]
+    [[0], [1, 2, 4], [3]]
     >>> plan.epoch(0) == plan.epoch(0)
     True
 

@@ -44,7 +44,7 @@ class Likelihood:
     def perplexity(self) -> float:
         """`exp(loss)`; infinite where that is too great for a float.
 
-        >>> Likelihood(total=8 * math.log(5), tokens=8).perplexity
+        >>> round(Likelihood(total=8 * math.log(5), tokens=8).perplexity, 9)
         5.0
         """
         return math.exp(self.loss) if self.loss < 709 or math.isnan(self.loss) else math.inf

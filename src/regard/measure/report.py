@@ -111,8 +111,9 @@ def report(
     scores: tuple[TextScore, ...] = ()
     if resamples is not None:
         scores = (bleu(answers, references, resamples=resamples), chrf(answers, references, resamples=resamples))
+    errors = error_rates(said, wanted)
     ranges = by_length(error_rates, source_lengths, edges or even_edges(source_lengths), said, wanted)
-    return Report(likelihood, error_rates(said, wanted), unit, scores, tuple(ranges), alignment)
+    return Report(likelihood, errors, unit, scores, tuple(ranges), alignment)
 
 
 def even_edges(lengths: Sequence[int]) -> list[int]:

@@ -66,7 +66,7 @@ def marks(least: float, most: float) -> list[float]:
     """Round numbers that span a range, four to eight of them.
 
     >>> marks(0, 0.93), marks(1, 20)
-    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0, 5, 10, 15, 20])
+    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.0, 5.0, 10.0, 15.0, 20.0])
     """
     span = most - least or abs(most) or 1.0
     power = 10.0 ** math.floor(math.log10(span))
