@@ -37,6 +37,7 @@ bench: $(TOOLS)             ## the operation beside PyTorch's own, as ratios in 
 
 docs: $(TOOLS)              ## the generated pages
 	$(BIN)/python -m docs.one_input
+	$(BIN)/python -m docs.results
 
 clean:
 	rm -rf .venv

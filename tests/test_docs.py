@@ -25,6 +25,12 @@ def test_links_lead_somewhere(page):
         assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_the_results_page_is_what_the_results_say():
+    from docs.results import PAGE, page
+
+    assert PAGE.read_text() == page(), "make docs writes it anew"
+
+
 def test_make_knows_the_targets_that_are_named():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / ".ci" / "run"):
