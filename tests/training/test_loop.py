@@ -233,3 +233,21 @@ def test_durations_that_cannot_be(given, text):
     with pytest.raises(RegardError) as caught:
         Duration(**given)
     assert text in str(caught.value)
+
+
+def test_tensorboard_files_hold_what_the_lines_do(tmp_path):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    _, _, lines = run(tmp_path / "run", 9, Settings(validate=5, save=5, tensorboard=True))
+    found = events.EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    assert [event.step for event in found.Scalars("loss")] == list(range(1, 10))
+    assert [event.value for event in found.Scalars("loss")] == pytest.approx(
+        [line["loss"] for line in lines if "loss" in line]
+    )
+    assert [event.step for event in found.Scalars("valid.score")] == [5, 9]
+
+
+def test_half_precision_trains_and_repeats(tmp_path):
+    settings = Settings(rate=0.02, warmup=3, shape="constant", precision="bfloat16")
+    outcome, _, lines = run(tmp_path / "one", 200, settings)
+    assert outcome.metrics["score"] > -0.2
+    assert losses(run(tmp_path / "two", 200, settings)[2]) == losses(lines)

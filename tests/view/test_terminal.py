@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from regard.view.terminal import SHADES, draw, matrix, shade
@@ -39,3 +40,15 @@ def test_nothing_moves_the_cursor():
 @pytest.mark.parametrize(("columns", "rows"), [([], []), (["a"], []), ([], ["x"])])
 def test_nothing_to_draw(columns, rows):
     matrix([[0.0] * len(columns) for _ in rows], columns, rows)
+
+
+def test_a_wide_character_has_a_wide_column():
+    drawn = matrix([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]], ["2", "年", "1"], ["月", "x"]).plain.splitlines()
+    assert drawn == ["   2年1", "月  ██ ", " x █  █"]
+    assert {cell_len(line) for line in drawn} == {7}
+
+
+def test_wide_columns_fit_the_width():
+    drawn = matrix([[1.0] * 30], ["年"] * 30, ["x"], width=21).plain.splitlines()
+    assert max(map(cell_len, drawn[:-1])) <= 21
+    assert drawn[-1] == "21 of 30 columns do not fit a width of 21"

@@ -32,8 +32,8 @@ def trained(folder: Path, model: str, job: dict[str, Any], tell: Tell) -> float:
 
 def dates(seed: int, folder: Path, tell: Tell) -> Measured:
     """The demo's training, on the whole test split."""
-    settings = Settings(tokens=6000, rate=4e-3, validate=700, save=350)
-    seconds = trained(folder, "rnnsearch", {"steps": 700, "seed": seed, "task": Options(), "train": settings}, tell)
+    settings = Settings(tokens=6000, rate=4e-3, validate=500, save=250)
+    seconds = trained(folder, "rnnsearch", {"steps": 500, "seed": seed, "task": Options(), "train": settings}, tell)
     found = evaluated(load(folder), text_scores=False)
     return Measured({"exact": found.errors.exact_match, "seconds of training": seconds})
 

@@ -7,8 +7,9 @@ from typing import Any
 from regard.cli.options import number, taken
 from regard.errors import RegardError
 
-FIRST, EVERY = 100, 200
-"""Steps before the first picture, and between two."""
+STEPS = 500
+DRAWN = (50, 100, 200)
+"""After which steps there is a picture; the last one follows at the end."""
 SHOWN = ("mercredi 18 novembre 2026", "18 de noviembre de 2026", "2026年11月18日")
 
 
@@ -30,7 +31,7 @@ def run(words: list[str]) -> int:
     from regard.training.settings import Settings
 
     what, chosen = task_entry("translate"), entry("rnnsearch")
-    last = 700 if steps is None else steps
+    last = STEPS if steps is None else steps
     job: Job[Any, Any] = Job(
         model=chosen.preset("small"),
         out=str(out),
@@ -41,7 +42,7 @@ def run(words: list[str]) -> int:
     begin = time.monotonic()
 
     def watch(model: Any, task: Any, step: int) -> None:
-        if step == FIRST or step % EVERY == 0:
+        if step in DRAWN:
             answer = task.answers(model, SHOWN[:1])[0]
             print(f"\nafter {step} steps, {time.monotonic() - begin:.0f} s: {SHOWN[0]}  →  {task.text(answer)}")  # noqa: T201
             picture(task, SHOWN[0], answer)

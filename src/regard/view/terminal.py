@@ -4,7 +4,9 @@ It fits the width of the terminal, and says what it left out.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
@@ -27,19 +29,20 @@ def matrix(weights: Sequence[Sequence[float]], columns: Sequence[str], rows: Seq
         width: Of the terminal, in characters.
     """
     labels = [_visible(token) for token in rows]
-    margin = max((len(label) for label in labels), default=0) + 1
-    shown = max(min(len(columns), width - margin - 1), 0)
-    heads = [_visible(token) for token in columns[:shown]]
-    depth = max((len(head) for head in heads), default=0)
+    margin = max(map(cell_len, labels), default=0) + 1
+    heads = [_visible(token) for token in columns]
+    widths = [max(map(cell_len, head), default=1) for head in heads]  # a Chinese character takes two places
+    shown = sum(end < width - margin for end in accumulate(widths))
     text = Text()
-    for line in range(depth):
+    for line in range(max(map(len, heads[:shown]), default=0)):
         text.append(" " * margin)
-        text.append("".join(head[line] if line < len(head) else " " for head in heads) + "\n", style="bold")
+        letters = [head[line] if line < len(head) else " " for head in heads[:shown]]
+        text.append("".join(map(set_cell_size, letters, widths)) + "\n", style="bold")
     for label, row in zip(labels, weights, strict=True):
-        text.append(label.rjust(margin - 1) + " ", style="bold")
-        for weight in row[:shown]:
+        text.append(" " * (margin - 1 - cell_len(label)) + label + " ", style="bold")
+        for weight, wide in zip(row[:shown], widths, strict=False):
             level = int(min(max(weight, 0.0), 1.0) * 255)
-            text.append(shade(weight), style=f"rgb({255 - level // 3},{200 - level // 2},{60 + level // 2})")
+            text.append(shade(weight) * wide, style=f"rgb({255 - level // 3},{200 - level // 2},{60 + level // 2})")
         text.append("\n")
     if shown < len(columns):
         text.append(f"{len(columns) - shown} of {len(columns)} columns do not fit a width of {width}\n", style="italic")
