@@ -2,13 +2,17 @@
 
 import importlib.util
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import jaxtyping
 import pytest
 import torch
 
 import tests.checking  # noqa: F401  the shape checks look it up by name
+
+MEMORY = Path("/dev/shm")
 
 
 def pytest_sessionstart() -> None:
@@ -31,3 +35,10 @@ def unchecked() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder in memory where there is one: what forces thousands of files to the disk takes seconds then."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
+        yield Path(folder)

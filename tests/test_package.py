@@ -54,7 +54,7 @@ FORBIDDEN = {"eval", "exec", "torch.load", "yaml.load", "compile"}
 BELOW = {
     "core": set(),
     "errors": set(),
-    "nn": {"core"},
+    "nn": {"core", "errors"},
     "models": {"core", "nn", "errors"},
     "data": {"errors"},
     "decode": {"core", "nn", "data", "errors"},

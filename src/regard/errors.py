@@ -6,6 +6,11 @@
 The command line prints the message alone; in Python they are ordinary exceptions.
 """
 
+import errno
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says of a disk, a quota or a limit that is full."""
+
 
 class RegardError(Exception):
     """The user's mistake: the message says what came, what was expected, and what to do."""

@@ -147,6 +147,8 @@ def run_job(
         torch.manual_seed(job.seed)
         config = task.configured(job.model)
         model = chosen.make(config)
+        said = dataclasses.asdict(job) | {"model_name": chosen.name, "task_name": what.name}
+        del said["out"]  # a copy of the folder elsewhere is the same run
         size = sum(parameter.numel() for parameter in model.parameters())
         say(f"{chosen.name}, {size:,} parameters, on {job.data}: {len(splits.train):,} training pairs")
         for warning in splits.warnings:
@@ -160,14 +162,14 @@ def run_job(
                 duration or loop.Duration(minutes=5),
                 store=store,
                 config=_published(what, chosen, job, config, command),
-                options=dataclasses.asdict(job) | {"model_name": chosen.name, "task_name": what.name},
+                options=said,
                 seed=job.seed,
                 resume=job.resume,
                 report=report,
                 watch=watch,
             )
         for warning in outcome.warnings:
-            say(f"passed over: {warning}")
+            say(warning)
         if not outcome.stopped:
             files.write_atomically(store.path / "README.md", _card(chosen, job, outcome.metrics, command).encode())
     return outcome

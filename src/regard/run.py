@@ -1,7 +1,8 @@
 """A trained run as a Python object: `regard.load(run).predict([…])`."""
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from torch import nn
 from regard.data.lines import read_lines
 from regard.data.specs import Read, splits_of
 from regard.decode.hypothesis import Hypothesis
-from regard.errors import RegardError
+from regard.errors import Damaged, RegardError
 from regard.measure.alignment import read_gold
 from regard.measure.report import Report
 from regard.models.catalogue import entry
 from regard.tasks.catalogue import task_entry
+from regard.training import strict
 from regard.training.store import Store
 from regard.training.tensors import expected, unpack
 
@@ -59,17 +61,29 @@ def load(path: str | Path) -> Run:
         Damaged: if a file is not what was written, or not of this model.
     """
     published = Store(path).load_published()
-    config = msgspec.json.decode(published.files["config.json"])
-    model_entry = entry(config["model_name"])
-    settled = msgspec.convert(config["model"], model_entry.config())
-    with torch.device("meta"):
-        implied = expected(model_entry.make(settled).state_dict())
-    weights = unpack(published.files["model.safetensors"], f"{path}: model.safetensors", expect=implied)
-    model = model_entry.make(settled)
-    with torch.no_grad():
-        model.load_state_dict(weights)
-    task = task_entry(config["task_name"]).kind().load(config["task"], published.files)
+    with _as_written(path):
+        config = strict.parse_object(published.files["config.json"], f"{path}: config.json")
+        model_entry = entry(str(config["model_name"]))
+        settled = msgspec.convert(config["model"], model_entry.config())
+        task = task_entry(str(config["task_name"])).kind().load(config["task"], published.files)
+        if task.configured(settled) != settled:
+            raise Damaged(f"{path}: the model and the tokenisers are not of one size")
+        with torch.device("meta"):
+            implied = expected(model_entry.make(settled).state_dict())
+        weights = unpack(published.files["model.safetensors"], f"{path}: model.safetensors", expect=implied)
+        model = model_entry.make(settled)
+        with torch.no_grad():
+            model.load_state_dict(weights)
     return Run(Path(path), config, model.eval(), task)
+
+
+@contextlib.contextmanager
+def _as_written(path: str | Path) -> Iterator[None]:
+    """A manifest says that files are as they were written, not that it was this library that wrote them."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as fact:
+        raise Damaged(f"{path} is no run of this version of regard: {type(fact).__name__}: {str(fact)[:200]}") from fact
 
 
 def evaluated(

@@ -1,6 +1,7 @@
 """Breaks the code on purpose, one fault at a time, and sees whether some test turns red: `make faults`.
 
-Each fault of `seeded.py` is put into a copy of the package, and the tests named beside it run on that copy.
+Each fault of the modules beside this one is put into a copy of the package, and the tests named beside it
+run on that copy.
 A fault that no test notices is a hole in the tests; the run then fails and names it. Before the faults the
 same tests run on an untouched copy, which must be green.
 
@@ -16,8 +17,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.faults.seeded import FAULTS, Fault
+from tests.faults import seeded, trust
+from tests.faults.seeded import Fault
 
+FAULTS = (*seeded.FAULTS, *trust.FAULTS)
 ROOT = Path(__file__).parents[2]
 FAILED, PASSED = 1, 0  # pytest's exit codes; any other is an accident, not a verdict
 

@@ -93,11 +93,16 @@ class Watch:
 
 def in_child(action: Callable[[], object]) -> int:
     """Runs something in a forked child, and returns its exit code; a failure is shown on stderr."""
+    return os.waitstatus_to_exitcode(os.waitpid(forked(action), 0)[1])
+
+
+def forked(action: Callable[[], object]) -> int:
+    """Starts something in a forked child, and returns its number."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        return pid
     try:
         action()
     except BaseException:

@@ -159,3 +159,10 @@ def test_a_full_disk_can_still_be_told_of_and_read(small_disk):
     assert store.load_state().step == 5
     (small_disk / "ballast").unlink()
     unharmed(store)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_line_that_finds_no_room(tmp_path):
+    (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+    with pytest.raises(NoSpace, match=r"[\d,]+ bytes are needed, [\d,]+ are free"):
+        files.append(tmp_path / "metrics.jsonl", b"{}\n")

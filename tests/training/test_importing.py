@@ -210,7 +210,7 @@ def peak() -> int:
 
 def test_the_child_has_little_more_memory_than_the_file_calls_for(tmp_path):
     good = saved({"a": torch.ones(2**20)})
-    lists = evil.archive({"archive/data.pkl": b"\x80\x02(" + b"]" * 2_500_000 + b"l.", "archive/version": b"3\n"})
+    lists = evil.archive({"archive/data.pkl": b"\x80\x02(" + b"]" * 10_000_000 + b"l.", "archive/version": b"3\n"})
 
     def limited():
         foreign.limit(len(good), 60)
@@ -221,7 +221,7 @@ def test_the_child_has_little_more_memory_than_the_file_calls_for(tmp_path):
         convert(good, tmp_path)
 
     def starved():
-        """Two and a half million empty lists, of a byte each in the file, of 56 in memory."""
+        """Ten million empty lists, of a byte each in the file, of 56 in memory: more than this process left free."""
         foreign.limit(len(lists) // 8, 60)
         with pytest.raises(BadData, match="asks for more memory than that calls for"):
             convert(lists, tmp_path)

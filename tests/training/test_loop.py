@@ -111,6 +111,8 @@ def test_accumulated_batches_are_one_larger_batch(tmp_path):
     """The mean is over the tokens of the step, not a mean of means: the last batch of an epoch is smaller."""
 
     class Steady(toy.Toy):
+        too_long = ()
+
         def plan(self, examples, *, tokens, seed):
             return self
 
@@ -251,3 +253,12 @@ def test_half_precision_trains_and_repeats(tmp_path):
     outcome, _, lines = run(tmp_path / "one", 200, settings)
     assert outcome.metrics["score"] > -0.2
     assert losses(run(tmp_path / "two", 200, settings)[2]) == losses(lines)
+
+
+def test_every_part_of_a_step_has_a_seed_of_its_own(tmp_path, monkeypatch):
+    """Otherwise the batches of one step all drop the same units."""
+    seeds = []
+    monkeypatch.setattr(torch, "manual_seed", seeds.append)
+    run(tmp_path / "run", 6, Settings(rate=0.02, accumulate=2, validate=50, save=50))
+    drawn = seeds[1:]  # the first is that of the first weights
+    assert len(set(drawn)) == len(drawn) == 6 * 2 - 1, "an epoch of seven batches ends with a step of one"

@@ -1,12 +1,13 @@
 """The command line: one file a subcommand. Nothing here imports PyTorch before a command needs it."""
 
+import contextlib
 import difflib
 import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
 
-from regard.errors import RegardError
+from regard.errors import FULL, NoSpace, OutOfMemory, RegardError
 
 COMMANDS = {
     "demo": "train the small embedded translator, and watch where it looks",
@@ -38,15 +39,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(__version__)  # noqa: T201
         return 0
     try:
-        return command(words[0])(words[1:])
+        code = command(words[0])(words[1:])
+        sys.stdout.flush()
     except RegardError as error:
-        return failed(str(error), error.exit_code)
+        code = failed(str(error), error.exit_code)
     except KeyboardInterrupt:
-        return failed("interrupted", 130)
-    except BrokenPipeError:
-        # Whoever read our output has gone; Python would complain once more when it closes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        code = failed("interrupted", 130)
+    except BrokenPipeError:  # whoever read our output has gone
+        code = 141
+    except (OSError, MemoryError, RuntimeError) as error:
+        known = _of_the_machine(error)
+        if known is None:
+            raise
+        code = failed(str(known), known.exit_code)
+    finally:
+        _let_go()
+    return code
+
+
+def _of_the_machine(error: Exception) -> RegardError | None:
+    """A full disk or memory that met the command outside of what explains it; None if it is neither."""
+    if isinstance(error, OSError):
+        return NoSpace(f"{error.strerror}: make room where the output goes") if error.errno in FULL else None
+    from regard.training.memory import ran_out
+
+    return OutOfMemory("out of memory: give shorter lines, or fewer at a time") if ran_out(error) else None
+
+
+def _let_go() -> None:
+    """Points output that cannot be written at nothing: Python would complain of it once more when it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def command(name: str) -> Callable[[list[str]], int]:
@@ -65,7 +91,8 @@ def command(name: str) -> Callable[[list[str]], int]:
 
 def failed(message: str, code: int) -> int:
     """Says what went wrong, on the error stream, and returns the exit code."""
-    print(f"regard: {printable(message)}", file=sys.stderr)  # noqa: T201
+    with contextlib.suppress(OSError):  # nobody may be listening
+        print(f"regard: {printable(message)}", file=sys.stderr)  # noqa: T201
     return code
 
 

@@ -1,5 +1,6 @@
 """Progress on the error stream: a live line in a terminal, plain lines elsewhere, nothing when quiet."""
 
+import contextlib
 import sys
 import time
 from types import TracebackType
@@ -14,12 +15,19 @@ PLAIN_EVERY = 10.0
 """Seconds between two plain lines."""
 
 
+class _Console(Console):
+    """A console that says when nobody reads it, where rich's own would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class Bar:
     """Shows how training goes, while it is entered."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
-        self.console = Console(stderr=True, highlight=False)
+        self.console = _Console(stderr=True, highlight=False)
         self._live = Live(console=self.console, refresh_per_second=4, transient=True)
         self._terminal = self.console.is_terminal and not quiet
         self._last = 0.0
@@ -33,12 +41,14 @@ class Bar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._terminal:
-            self._live.stop()
+            with contextlib.suppress(OSError):  # the terminal may have gone
+                self._live.stop()
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """A line that stays; if nobody listens any more, `report` will notice."""
         if not self.quiet:
-            self.console.print(text, markup=False, soft_wrap=True)
+            with contextlib.suppress(OSError):
+                self.console.print(text, markup=False, soft_wrap=True)
 
     def report(self, progress: Progress) -> None:
         """The line of a step."""

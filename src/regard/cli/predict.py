@@ -1,12 +1,13 @@
 """`regard predict RUN [TEXT …] [--input FILE] [--output FILE]`: a line in, a line out, order and count kept."""
 
+import contextlib
 import itertools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from regard.cli.options import flag, number, taken
 from regard.errors import RegardError
@@ -54,11 +55,16 @@ def run(words: list[str]) -> int:
     from regard.run import load
 
     trained = load(folder)
-    lines = iter(texts) if texts else _lines(source)
+    both = [path for path in (source, target) if path is not None and os.path.exists(path)]
+    if len(both) == 2 and os.path.samefile(*both):
+        raise RegardError(f"predict: --output {target} is the file of --input: it would be emptied before it is read")
     search = look_for(trained.task)
-    done = 0
-    with _out(target) as out:
-        while chunk := list(itertools.islice(lines, CHUNK)):
+    cut = done = 0
+    with contextlib.ExitStack() as opened:
+        # The input first: a mistake in its name must not cost a file that stands where the output goes.
+        lines = map(os.fsencode, texts) if texts else iter(opened.enter_context(_open("--input", source, "rb")))
+        out = opened.enter_context(_open("--output", target, "wb"))
+        while chunk := [_text(line) for line in itertools.islice(lines, CHUNK)]:
             answers = trained.task.searched(trained.model, chunk, search(done))
             done += len(chunk)
             for line, several in zip(chunk, answers, strict=True):
@@ -66,6 +72,10 @@ def run(words: list[str]) -> int:
                 # An answer is one line, whatever the model wrote.
                 out.write(said.replace("\r", " ").replace("\n", " ").encode() + b"\n")
             out.flush()
+            cut += sum(trained.task.is_cut(line) for line in chunk)
+    if cut:
+        longest = trained.task.options.longest
+        print(f"{cut} lines were longer than {longest} tokens, and cut there to be read", file=sys.stderr)  # noqa: T201
     return 0
 
 
@@ -109,19 +119,16 @@ def _json(task: Any, line: str, several: list[Any]) -> str:
     return json.dumps({"source": line, "answers": answers}, ensure_ascii=False)
 
 
-def _out(target: str | None) -> Any:
+def _open(option: str, path: str | None, mode: str) -> IO[bytes]:
+    """A file, or the standard stream of that direction."""
     try:
-        return Path(target).open("wb") if target else os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    except OSError as fact:
-        raise RegardError(f"predict: --output {target}: {fact.strerror}") from None
+        if path is not None:
+            return Path(path).open(mode)
+        return os.fdopen(os.dup((sys.stdin if mode == "rb" else sys.stdout).fileno()), mode)
+    except (OSError, ValueError) as fact:
+        raise RegardError(f"predict: {option} {path or ''}: {getattr(fact, 'strerror', None) or fact}") from None
 
 
-def _lines(source: str | None) -> Iterator[str]:
-    """Lines as bytes split at newlines alone; what is not UTF-8 becomes the replacement character, not an end."""
-    try:
-        file = Path(source).open("rb") if source else os.fdopen(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115
-    except OSError as fact:
-        raise RegardError(f"predict: --input {source}: {fact.strerror}") from None
-    with file:
-        for line in file:
-            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", errors="replace")
+def _text(line: bytes) -> str:
+    """A line, which ended at a newline and nowhere else; what is not UTF-8 becomes the replacement character."""
+    return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", errors="replace")

@@ -190,9 +190,25 @@ def _aligned(name: str, columns: Columns | None, rules: Rules) -> Pairs:
     return _some(Aligned(files[0], files[1], rules), name)
 
 
+def files_of(folder: Path) -> list[Path]:
+    """The files of a folder by name; names that begin with a dot or an underscore are not data.
+
+    Raises:
+        BadData: if it cannot be listed; or if something is named as data is and is no file, such as a link to
+            nothing: without it the rest would be taken for the whole.
+    """
+    try:
+        found = [(path, path.is_file()) for path in sorted(folder.iterdir()) if path.name[0] not in "._"]
+    except OSError as fault:
+        raise BadData(f"cannot be listed: {fault.strerror}", file=str(folder)) from None
+    for path, is_file in found:
+        if not is_file and kind_of(path.name) in (*KINDS, ".parquet"):
+            raise BadData("is not a regular file: make it one, or give it another ending", file=str(path))
+    return [path for path, is_file in found if is_file]
+
+
 def _shards(folder: Path) -> list[Path]:
-    """The files of a folder by name; names that begin with a dot or an underscore are not data."""
-    files = sorted(f for f in folder.iterdir() if f.is_file() and f.name[0] not in "._")
+    files = files_of(folder)
     kinds = sorted({kind_of(f.name) for f in files})
     if not files:
         raise BadData("a folder without files: expected .tsv, .csv, .jsonl or .parquet", file=str(folder))

@@ -22,7 +22,7 @@ from regard.data.formats import Columns
 from regard.data.known import KNOWN, load_known
 from regard.data.normal import Normalise
 from regard.data.pairs import Pairs, Splits
-from regard.data.readers import Empty, kind_of, read_pairs
+from regard.data.readers import Empty, files_of, kind_of, read_pairs
 from regard.errors import RegardError
 
 NAMES = ("dates", *symbols.KINDS, *KNOWN)
@@ -137,7 +137,7 @@ def _division(folder: Path, valid: str | None, test: str | None) -> dict[str, st
     """The files of a folder that are named after the parts; nothing if there is no such division."""
     found: dict[str, str] = {}
     for part, names in FILES.items():
-        files = sorted(f for f in folder.iterdir() if f.is_file() and f.name.split(".")[0] in names)
+        files = [file for file in files_of(folder) if file.name.split(".")[0] in names]
         if len(files) > 1:
             raise RegardError(f"{folder}: both {files[0].name} and {files[1].name} could be its {part} part")
         if files:

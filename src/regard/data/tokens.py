@@ -21,6 +21,8 @@ from regard.errors import BadData, RegardError
 PAD, UNKNOWN, BEGIN, END = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 BYTES = 256
+_SHOWN = 200
+"""Characters of a stranger's text that an error repeats."""
 
 Kind = Literal["characters", "words", "subwords"]
 
@@ -138,13 +140,13 @@ class Tokeniser:
             made = cls(kind, _checked(model["vocab"], kind), merges, normalise)
             again = json.loads(made.to_json())
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
-            raise BadData(f"not the JSON of a tokeniser ({type(fault).__name__}: {fault})") from None
+            raise BadData(f"not the JSON of a tokeniser ({type(fault).__name__}: {str(fault)[:_SHOWN]})") from None
         except Exception as fault:  # what `tokenizers` raises has no type of its own
-            raise BadData(f"not the JSON of a tokeniser: {fault}") from None
+            raise BadData(f"not the JSON of a tokeniser: {str(fault)[:_SHOWN]}") from None
         for part in ("added_tokens", "normalizer", "pre_tokenizer", "decoder"):
             if given.get(part) != again[part]:
-                reason = f"not a tokeniser of this library: its {part} is {given.get(part)!r}, expected {again[part]!r}"
-                raise BadData(reason)
+                found = repr(given.get(part))[:_SHOWN]
+                raise BadData(f"not a tokeniser of this library: its {part} is {found}, expected {again[part]!r}")
         return made
 
     def _piece(self, token: int) -> bytes:

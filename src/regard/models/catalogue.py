@@ -100,4 +100,4 @@ def entry(name: str) -> Entry:
         return known[name]
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     hint = f"did you mean {close[0]}? " if close else ""
-    raise RegardError(f"there is no model {name!r}: {hint}regard ls models lists them: {', '.join(known)}")
+    raise RegardError(f"there is no model {name[:80]!r}: {hint}regard ls models lists them: {', '.join(known)}")

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.core import Additive, Dot, General, Prepared, Score, attend, lengths, scaled_dot, weights
 from regard.nn.recurrent import GatedUnit, Maxout, Reader, Reset
+from regard.nn.sizes import check_sizes
 from regard.nn.stepwise import BEGIN, Step
 
 
@@ -51,6 +52,9 @@ class Config:
     """Share of embedding and readout entries set to 0 in training."""
     start: Literal["scaled", "paper"] = "scaled"
     """First weights: PyTorch's, scaled by width; or the paper's, N(0, 0.01) and orthogonal."""
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
 
 
 PRESETS = {

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.nn.recurrent import reversed_lines
+from regard.nn.sizes import check_sizes
 from regard.nn.stepwise import BEGIN, Step
 
 
@@ -37,6 +38,9 @@ class Config:
     """Share of entries set to 0 in training, before each layer and the readout."""
     uniform: float = 0.0
     """First weights from U(±uniform), as the paper's 0.08; 0 for PyTorch's."""
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
 
 
 PRESETS = {

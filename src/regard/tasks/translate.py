@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+import msgspec
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -108,7 +109,8 @@ class Translate:
     def load(cls, options: dict[str, Any], files: dict[str, bytes]) -> "Translate":
         """From the files of a published run."""
         names = ("tokenizer.json", "tokenizer.target.json")
-        return cls(Options(**options), *(Tokeniser.from_json(files[name].decode()) for name in names))
+        settled = msgspec.convert(options, Options)
+        return cls(settled, *(Tokeniser.from_json(files[name].decode()) for name in names))
 
     def with_options(self, **changed: Any) -> "Translate":
         """The same with other options, of decoding."""
@@ -216,6 +218,10 @@ class Translate:
         """The tokens of a source line, END last; no more than the longest line has."""
         ids = self.source.encode(line)
         return ids if len(ids) <= self.options.longest else [*ids[: self.options.longest - 1], ids[-1]]
+
+    def is_cut(self, line: str) -> bool:
+        """Whether a line is longer than what is read of it."""
+        return len(self.source.encode(line)) > self.options.longest
 
     def text(self, hypothesis: Hypothesis) -> str:
         """What a hypothesis says."""

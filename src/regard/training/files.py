@@ -17,12 +17,11 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from regard.errors import BadData, Damaged, NoSpace, RegardError
+from regard.errors import FULL, BadData, Damaged, NoSpace, RegardError
 
 TEMPORARY = ".tmp-"
 """How the name of everything unfinished begins."""
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
 _BLOCK = 4096
 _SPARE = 64 * 1024
@@ -52,6 +51,17 @@ def write_atomically(path: Path, data: bytes) -> None:
         _write(temporary, data)
         os.replace(temporary, path)
         sync_folder(path.parent)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Adds to the end of a file, not forced to the disk. A crash may leave a part of it.
+
+    Raises:
+        NoSpace: if the disk is full.
+        RegardError: if the file cannot be written to.
+    """
+    with _explained(path.parent, [len(data)]), open(path, "ab") as file:
+        file.write(data)
 
 
 def write_folder(final: Path, contents: Mapping[str, bytes]) -> None:
@@ -219,6 +229,6 @@ def _explained(folder: Path, sizes: list[int] | None = None, temporary: Path | N
                 _discard(temporary)
         if not isinstance(error, OSError):
             raise
-        if error.errno in _FULL:
+        if error.errno in FULL:
             raise _no_space(folder, sizes or []) from error
         raise RegardError(f"cannot write to {folder}: {error.strerror or error}") from error

@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import Diverged, RegardError
+from regard.errors import RegardError
 from regard.training import stopping, strict, tensors
+from regard.training.finite import check_measures, check_step, check_weights
 from regard.training.memory import explained_memory
 from regard.training.moments import restore, snapshot
 from regard.training.record import Journal, Progress
@@ -109,8 +110,10 @@ def train(
 
     Raises:
         RegardError: if the folder holds a run already, or there is nothing to resume.
-        Diverged: if a loss or gradient is not finite; the step is not applied, nothing is saved.
+        Diverged: if a loss, gradient, weight or validation is not finite; nothing of that step is saved.
+        OutOfMemory: if memory runs out; the last state is whole.
     """
+    strict.render({**config, **options}, "config.json")  # what cannot be saved is refused now, not at the first save
     optimizer = torch.optim.AdamW(_groups(model, settings), lr=settings.rate, betas=(0.9, settings.beta2), eps=1e-9)
     averaged = {name: p.detach().clone() for name, p in model.named_parameters()} if settings.average else {}
     examples = task.examples(splits.train)
@@ -130,15 +133,12 @@ def train(
     parts = _parts(plan, record["epoch"], record["place"], settings.accumulate)
     step, spent = begin, []
     model.train()
-    with stopping.requested() as stop:
+    with stopping.requested() as stop, explained_memory("what a step adds to its batches: optimiser, validation, save"):
         while step < (steps or math.inf) and not stop.signal:
             step += 1
             clock = time.perf_counter()
             record["epoch"], record["place"], places = next(parts)
-            likelihood, count = _gradient(model, task, examples, places, settings, (seed, step))
-            norm = float(nn.utils.clip_grad_norm_(model.parameters(), settings.clip or math.inf))
-            if not (math.isfinite(likelihood) and math.isfinite(norm)):
-                raise Diverged(_not_finite(model, step, likelihood, places))
+            likelihood, count, norm = _gradient(model, task, examples, places, settings, (seed, step))
             for group in optimizer.param_groups:
                 group["lr"] = rate(step, steps or 10 * WARM, settings)
             optimizer.step()
@@ -152,15 +152,18 @@ def train(
                 steps = max(step + 1, int((duration.minutes or 0) * 60 / statistics.median(spent)))
             record["steps"] = steps
             journal.step(step, loss=likelihood / count, tokens=count, rate=optimizer.param_groups[0]["lr"], norm=norm)
-            report(journal.progress(step, steps, record["metrics"]))
-            if watch is not None:
-                with _evaluating(model, {}):
-                    watch(model, task, step)
+            with stop.if_nobody_listens():
+                report(journal.progress(step, steps, record["metrics"]))
+                if watch is not None:
+                    with _evaluating(model, {}):
+                        watch(model, task, step)
 
             better = False
             if step == steps or step % settings.validate == 0:
+                check_weights(model, averaged, step)
                 with _evaluating(model, averaged):
                     found = task.validated(model, splits, tokens=settings.tokens)
+                    check_measures(found, step)
                     goodness = task.goodness(found)
                     better = record["best"] is None or goodness > record["best"]
                     record["waited"] = 0 if better else record["waited"] + 1
@@ -171,8 +174,13 @@ def train(
                 if settings.patience and record["waited"] >= settings.patience:
                     steps = record["steps"] = step
             if better or stop.signal or step == steps or step % settings.save == 0:
-                store.save_state(step, snapshot(model, optimizer, averaged), record, best=better)
+                check_weights(model, averaged, step)
+                # First the lines, then the state: those of later steps are dropped, missing ones would not come again.
                 journal.flush()
+                store.save_state(step, snapshot(model, optimizer, averaged), record, best=better)
+    if plan.too_long:
+        left_out = f"{len(plan.too_long):,} of {len(examples):,} training examples"
+        warnings = (*warnings, f"{left_out} are longer than --task.longest, and were left out")
     return Outcome(step, steps or step, record["metrics"], record["seconds"], stop.signal, warnings)
 
 
@@ -190,25 +198,40 @@ def _found(store: Store, *, resume: bool) -> State | None:
 
 def _gradient(
     model: nn.Module, task: Any, examples: Any, places: list[list[int]], settings: Settings, key: tuple[int, int]
-) -> tuple[float, int]:
-    """The gradient of the mean over all tokens of a step, however many batches made it.
+) -> tuple[float, int, float]:
+    """The gradient of the mean over all tokens of a step, however many batches made it, clipped.
 
     Returns:
-        The sum of their negative log-likelihood, and their number.
+        The sum of their negative log-likelihood, their number, and the norm that the gradient had.
     """
     likelihood, count = 0.0, 0
     for number, part in enumerate(places):
         batch = task.batch(examples, part)
-        # A seed of its own for each part of each step: where a run was cut off leaves no trace in its dropout.
-        torch.manual_seed(((key[0] * 1_000_003 + key[1]) * 1_000_003 + number) % 2**63)
-        with explained_memory(batch), torch.autocast("cpu", torch.bfloat16, settings.precision == "bfloat16"):
-            loss = task.loss(model, batch, settings.smoothing)
-            loss.objective.backward()
+        with explained_memory(batch):
+            loss = _loss(model, task, batch, settings, (*key, number))
+            loss.objective.backward()  # type: ignore[no-untyped-call]
         likelihood, count = likelihood + float(loss.likelihood), count + int(loss.tokens)
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            parameter.grad /= count
-    return likelihood, count
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    for gradient in gradients:
+        gradient /= count
+    norm = nn.utils.get_total_norm(gradients)
+
+    def again() -> None:
+        for number, part in enumerate(places):
+            _loss(model, task, task.batch(examples, part), settings, (*key, number))
+
+    # Before clipping, which would spread what is not finite over all of it.
+    check_step(model, key[1], likelihood, float(norm), places, again)
+    if settings.clip:
+        nn.utils.clip_grads_with_norm_(model.parameters(), settings.clip, norm)
+    return likelihood, count, float(norm)
+
+
+def _loss(model: nn.Module, task: Any, batch: Any, settings: Settings, key: tuple[int, int, int]) -> Any:
+    # A seed of its own for each part of each step: where a run was cut off leaves no trace in its dropout.
+    torch.manual_seed(((key[0] * 1_000_003 + key[1]) * 1_000_003 + key[2]) % 2**63)
+    with torch.autocast("cpu", torch.bfloat16, settings.precision == "bfloat16"):
+        return task.loss(model, batch, settings.smoothing)
 
 
 def published(model: nn.Module, task: Any, config: dict[str, Any], metrics: dict[str, float]) -> dict[str, bytes]:
@@ -268,14 +291,3 @@ class _evaluating:  # noqa: N801
             for name, parameter in self.model.named_parameters():
                 if name in values:
                     parameter.copy_(values[name])
-
-
-def _not_finite(model: nn.Module, step: int, likelihood: float, places: list[list[int]]) -> str:
-    bad = [name for name, p in model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()]
-    weights = [name for name, p in model.named_parameters() if not p.isfinite().all()]
-    where = f"weights not finite in {weights[0]}" if weights else f"gradient not finite in {bad[0]}" if bad else "loss"
-    shown = [place for part in places for place in part][:8]
-    return (
-        f"step {step}: the loss is {likelihood} ({where}); the step was not applied. Examples {shown} of the "
-        f"training data were in the batch. Try a lower --train.rate or --train.clip, or --train.precision float32"
-    )

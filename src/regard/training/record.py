@@ -1,6 +1,7 @@
 """What a run says of itself while it trains: lines of metrics.jsonl, and progress for whoever shows it."""
 
 import json
+import math
 import time
 from collections import deque
 from pathlib import Path
@@ -90,8 +91,7 @@ class Journal:
 
     def flush(self) -> None:
         """Writes what was noted to the end of the file."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.writelines(self._lines)
+        files.append(self.path, "".join(self._lines).encode())
         self._lines.clear()
         if self._board is not None:
             self._board.flush()
@@ -107,10 +107,10 @@ class Journal:
 def _step(line: bytes) -> float:
     """The step of a line; a line that was cut short belongs to none."""
     try:
-        step: float = json.loads(line)["step"]
-    except (ValueError, KeyError, TypeError):
-        return float("inf")
-    return step
+        step = json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return math.inf
+    return step if isinstance(step, int) else math.inf
 
 
 def _board(folder: Path) -> Any:

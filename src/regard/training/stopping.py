@@ -27,6 +27,14 @@ class Stop:
             os._exit(128 + number)
         self.signal = number
 
+    @contextlib.contextmanager
+    def if_nobody_listens(self) -> Iterator[None]:
+        """Takes a reader who has gone, at the other end of a pipe, for a request to stop."""
+        try:
+            yield
+        except BrokenPipeError:
+            self.signal = self.signal or signal.SIGPIPE
+
 
 @contextlib.contextmanager
 def requested() -> Iterator[Stop]:
