@@ -209,7 +209,7 @@ def _gradient(
         batch = task.batch(examples, part)
         with explained_memory(batch):
             loss = _loss(model, task, batch, settings, (*key, number))
-            loss.objective.backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(loss.objective)
         likelihood, count = likelihood + float(loss.likelihood), count + int(loss.tokens)
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     for gradient in gradients:

@@ -95,7 +95,7 @@ def unpack(data: bytes, what: str, *, expect: Expected | None = None) -> dict[st
 
 def _numbers(tensor: Tensor) -> memoryview:
     """The bytes of a contiguous tensor, without a copy."""
-    return memoryview(tensor.reshape(-1).view(torch.uint8).numpy())
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
 def _name_of(name: str, tensor: Tensor) -> str:
