@@ -48,8 +48,8 @@ FAULTS = (
     Fault(
         "the parts of a step all draw the same",
         "training/loop.py",
-        "(*key, number))\n            loss.objective",
-        "(*key, 0))\n            loss.objective",
+        "(*key, number))\n            torch.autograd",
+        "(*key, 0))\n            torch.autograd",
         ("tests/training/test_loop.py::test_every_part_of_a_step_has_a_seed_of_its_own",),
     ),
     Fault(

@@ -15,15 +15,17 @@ from regard.core.errors import Misfit, whole
 from regard.core.score import Score, Share, at_least_single
 
 
-class _Positional(Score):
-    """What the scores of position alone share: they need nothing from the keys."""
+class Positional(Score):
+    """What the scores of position alone share: they need nothing from the keys, and of the query only its type."""
+
+    by_cell = True
 
     def key_share(self, key: Float[Tensor, "*batch n _"]) -> Share:
         del key
         return ()
 
 
-class Bias(_Positional):
+class Bias(Positional):
     """A tensor added to the scores, by row and column of the call. A parameter is learned.
 
     An entry of -inf makes a weight 0, but hides nothing: a key that is not finite still marks the row. Where a
@@ -50,8 +52,8 @@ class Bias(_Positional):
             self.register_buffer("tensor", tensor, persistent=False)
 
     def forward(self, query: Float[Tensor, "*_ m _"], key: tuple[()], cells: Cells) -> Float[Tensor, "*_ _ _"]:
-        del query, key, cells
-        return self.tensor
+        del query, key
+        return cells.cut(self.tensor)
 
     def check(self, query_width: int, key_width: int, cells: Cells) -> None:
         cells.fit(self.tensor.shape, ("m", "n"), "the bias")
@@ -60,7 +62,7 @@ class Bias(_Positional):
         return f"Bias({tuple(self.tensor.shape)})"
 
 
-class Alibi(_Positional):
+class Alibi(Positional):
     """`-m_h · |i - j|`, linear in the distance, with a slope a head (Press et al. 2022, arXiv:2108.12409).
 
     The paper is causal and defines keys at or before the query; the distance is taken both ways here, so
@@ -93,7 +95,7 @@ def _alibi_exponents(heads: int) -> list[float]:
     return exponents + extra[: heads - power]
 
 
-class RelativeBias(_Positional):
+class RelativeBias(Positional):
     """A learned number for each head and bucket of the offset j - i (Raffel et al. 2020, arXiv:1910.10683).
 
     Half of a side's buckets are single offsets, the others grow logarithmically up to `furthest`, beyond
@@ -148,7 +150,7 @@ class RelativeBias(_Positional):
         fit_heads(self, self.heads, cells)
 
 
-class GridBias(_Positional):
+class GridBias(Positional):
     """A learned number for each head and offset i - j on a grid, before the softmax (CoAtNet, arXiv:2106.04803).
 
     Position p of a sequence is the cell (p // width, p % width) of the grid.

@@ -26,6 +26,9 @@ class Cells:
         first: The position of row 0: an int, or a tensor with exactly the call's batch axes. Below 0 a query
             stands before every key, and a causal one sees nothing.
         device: Where position tensors are made.
+        row: The row of the call that is row 0 here: above 0 in a part of a call.
+        column: The column of the call that is column 0 here.
+        call: The rows and columns of the whole call; these cells are all of it unless given.
     """
 
     batch: tuple[int, ...]
@@ -33,8 +36,13 @@ class Cells:
     columns: int
     first: int | Tensor
     device: torch.device
+    row: int = 0
+    column: int = 0
+    call: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
+        if self.call is not None:
+            return
         if isinstance(self.first, Tensor):
             self.fit(integers(self.first, "first").shape, (), "first")
         else:
@@ -43,7 +51,7 @@ class Cells:
     @property
     def row_position(self) -> Int[Tensor, "*#batch m 1"]:
         """The position of each query, as a column; with batch axes when `first` has them."""
-        steps = torch.arange(self.rows, device=self.device)
+        steps = torch.arange(self.row, self.row + self.rows, device=self.device)
         if isinstance(self.first, Tensor):
             return (self.first[..., None] + steps)[..., None]
         return (steps + self.first)[:, None]
@@ -51,7 +59,30 @@ class Cells:
     @property
     def column_position(self) -> Int[Tensor, "1 n"]:
         """The position of each key, as a row."""
-        return torch.arange(self.columns, device=self.device)[None, :]
+        return torch.arange(self.column, self.column + self.columns, device=self.device)[None, :]
+
+    def part(self, rows: slice, columns: slice = slice(None)) -> "Cells":
+        """Some rows and columns of these cells, by their numbers here. They stand where they stood."""
+        top, bottom, _ = rows.indices(self.rows)
+        left, right, _ = columns.indices(self.columns)
+        return dataclasses.replace(
+            self,
+            rows=max(bottom - top, 0),
+            columns=max(right - left, 0),
+            row=self.row + top,
+            column=self.column + left,
+            call=self.call or (self.rows, self.columns),
+        )
+
+    def cut(self, tensor: Tensor) -> Tensor:
+        """What these cells see of a tensor of the whole call, (…, m, n); an axis of size 1 stays."""
+        if self.call is None:
+            return tensor
+        return _narrowed(_narrowed(tensor, -2, self.row, self.rows), -1, self.column, self.columns)
+
+    def cut_rows(self, tensor: Tensor) -> Tensor:
+        """What these cells see of a tensor with an entry for each query of the call, (…, m)."""
+        return tensor if self.call is None else _narrowed(tensor, -1, self.row, self.rows)
 
     def fit(self, shape: Sequence[int], after: Sequence[str], name: str) -> None:
         """Checks a tensor that comes with a call: `after` names the axes that follow its batch axes.
@@ -64,7 +95,8 @@ class Cells:
             Misfit: with the shapes, and the remedy.
         """
         axes = len(shape) - len(after)
-        sizes = {"m": self.rows, "n": self.columns}
+        rows, columns = self.call or (self.rows, self.columns)
+        sizes = {"m": rows, "n": columns}
         wanted = (*self.batch, *(sizes[a] for a in after))
         if axes not in (0, len(self.batch)) or len(shape) < len(after):
             heads = len(self.batch) - 1  # the axis over which such a tensor seldom varies
@@ -81,3 +113,7 @@ class Cells:
 
 def _followed(after: Sequence[str]) -> str:
     return f" and ({', '.join(after)})" if after else ""
+
+
+def _narrowed(tensor: Tensor, axis: int, start: int, size: int) -> Tensor:
+    return tensor if tensor.shape[axis] == 1 else tensor.narrow(axis, start, size)

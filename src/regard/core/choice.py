@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.core import plain
 from regard.core.compare import scaled_dot
-from regard.core.operation import check_call
+from regard.core.operation import check_call, computed
 from regard.core.score import Prepared, Score
 from regard.core.weigh import softmax
 from regard.core.where import Where, everywhere
@@ -160,18 +160,19 @@ def choose(
         raise TypeError(f"choose: by must be Sample(), Gumbel(temperature) or StraightThrough(…), got {by!r}{made}")
     if generator is not None and not isinstance(generator, torch.Generator):
         raise TypeError(f"choose: generator must be a torch.Generator, got {type(generator).__name__}")
-    compared, _ = check_call("choose", query, key, value, score=score, where=where, weigh=softmax, first=first)
-    log_p = plain.log_weights(compared, softmax)
+    made = check_call("choose", query, key, value, score=score, where=where, weigh=softmax, first=first)
+    cells = computed("choose", plain.table, made)
+    log_p = plain.log_weights(cells, softmax)
     if not log_p.shape[-1]:  # no keys at all: there is no index to choose
         zero = log_p.sum(-1)
-        return Choice(plain.combine(log_p.to(value.dtype), value, compared), log_p, zero, zero)
-    some = compared.allowed.any(-1, keepdim=True)
+        return Choice(plain.combine(log_p.to(value.dtype), made, cells), log_p, zero, zero)
+    some = cells.allowed.any(-1, keepdim=True)
     drawn, index = by.draw(torch.where(some, log_p, 0), generator)
-    chosen = torch.where(compared.allowed, drawn, 0)
-    marked = plain.broken_rows(compared)
+    chosen = torch.where(cells.allowed, drawn, 0)
+    marked = 0 if cells.broken_rows is None else cells.broken_rows
     return Choice(
-        output=plain.combine(chosen.to(value.dtype), value, compared),
-        weights=(chosen + torch.where(compared.allowed, marked, 0)).to(query.dtype),
+        output=plain.combine(chosen.to(value.dtype), made, cells),
+        weights=plain.marked(chosen, cells).to(query.dtype),
         log_probability=(torch.where(some, log_p, 0).gather(-1, index) + marked).squeeze(-1),
         entropy=(_entropy(log_p) + marked).squeeze(-1),
     )

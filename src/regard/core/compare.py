@@ -6,6 +6,8 @@ networks; `Cosine` for content addressing, where only direction matters; `Locati
 """
 
 import math
+from abc import abstractmethod
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -16,7 +18,29 @@ from regard.core.errors import Misfit, whole
 from regard.core.score import Score, Share, by_cell, check_width, keep_factor
 
 
-class Dot(Score):
+class Sides(NamedTuple):
+    """The two sides of a score that is a product: `scale · query @ key.mT`."""
+
+    query: Float[Tensor, "*_ m d"]
+    key: Float[Tensor, "*_ n d"]
+    scale: float
+
+
+class Product(Score):
+    """A score that is a dot product of what it makes of query and key: what fused kernels are made for."""
+
+    by_cell = True
+
+    @abstractmethod
+    def sides(self, query: Float[Tensor, "*_ m _"], key: Any, cells: Cells) -> Sides:
+        """The two sides, whose product is the score."""
+
+    def forward(self, query: Float[Tensor, "*_ m _"], key: Any, cells: Cells) -> Float[Tensor, "*_ m n"]:
+        asked, share, scale = self.sides(query, key, cells)
+        return (asked if scale == 1 else asked * scale) @ share.mT
+
+
+class Dot(Product):
     """`scale · q·k`. Ready to use: `dot`, with scale 1 (Luong et al. 2015, arXiv:1508.04025).
 
     Args:
@@ -29,12 +53,11 @@ class Dot(Score):
         self.scale: float | Tensor
         keep_factor(self, "scale", scale)
 
-    def forward(
-        self, query: Float[Tensor, "*_ m d"], key: Float[Tensor, "*_ n d"], cells: Cells
-    ) -> Float[Tensor, "*_ m n"]:
+    def sides(self, query: Float[Tensor, "*_ m d"], key: Float[Tensor, "*_ n d"], cells: Cells) -> Sides:
         del cells
-        plain = not isinstance(self.scale, Tensor) and self.scale == 1
-        return (query if plain else query * by_cell(self.scale)) @ key.mT
+        if isinstance(self.scale, Tensor):
+            return Sides(query * by_cell(self.scale), key, 1.0)
+        return Sides(query, key, self.scale)
 
     def check(self, query_width: int, key_width: int, cells: Cells) -> None:
         _same_width(self, query_width, key_width)
@@ -45,17 +68,15 @@ class Dot(Score):
         return "dot" if isinstance(self.scale, float) and self.scale == 1 else super().__repr__()
 
 
-class ScaledDot(Score):
+class ScaledDot(Product):
     """`q·k / √d_k`. Ready to use: `scaled_dot` (Vaswani et al. 2017, arXiv:1706.03762).
 
     d_k is the width of one key, so the width of one head: neither the model's width nor the sequence's length.
     """
 
-    def forward(
-        self, query: Float[Tensor, "*_ m d"], key: Float[Tensor, "*_ n d"], cells: Cells
-    ) -> Float[Tensor, "*_ m n"]:
+    def sides(self, query: Float[Tensor, "*_ m d"], key: Float[Tensor, "*_ n d"], cells: Cells) -> Sides:
         del cells
-        return (query / math.sqrt(max(query.shape[-1], 1))) @ key.mT
+        return Sides(query, key, max(query.shape[-1], 1) ** -0.5)
 
     def check(self, query_width: int, key_width: int, cells: Cells) -> None:
         _same_width(self, query_width, key_width)
@@ -68,7 +89,7 @@ dot = Dot()
 scaled_dot = ScaledDot()
 
 
-class Cosine(Score):
+class Cosine(Product):
     """`β · q·k / (|q| |k|)`: content-based addressing (Graves et al. 2014, arXiv:1410.5401, eq. 6).
 
     A vector of zeros has no direction: its cosine is 0 with everything, and so is its gradient.
@@ -83,11 +104,11 @@ class Cosine(Score):
         self.strength: float | Tensor
         keep_factor(self, "strength", strength)
 
-    def forward(
-        self, query: Float[Tensor, "*_ m d"], key: Float[Tensor, "*_ n d"], cells: Cells
-    ) -> Float[Tensor, "*_ m n"]:
+    def sides(self, query: Float[Tensor, "*_ m d"], key: Float[Tensor, "*_ n d"], cells: Cells) -> Sides:
         del cells
-        return by_cell(self.strength) * (direction(query) @ key.mT)
+        if isinstance(self.strength, Tensor):
+            return Sides(direction(query) * by_cell(self.strength), key, 1.0)
+        return Sides(direction(query), key, self.strength)
 
     def key_share(self, key: Float[Tensor, "*batch n d"]) -> Share:
         return direction(key)
@@ -112,7 +133,7 @@ def direction(vectors: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
     return torch.where(largest > 0, vectors * torch.where(largest > 0, square, 1).rsqrt(), 0)
 
 
-class General(Score):
+class General(Product):
     """`qᵀ W k` (Luong et al. 2015, arXiv:1508.04025).
 
     Attributes:
@@ -125,11 +146,9 @@ class General(Score):
         self.key_width = whole(key_width, "General: key_width", least=1)
         self.weight = nn.Parameter(torch.empty(query_width, key_width).uniform_(-1, 1) / math.sqrt(key_width))
 
-    def forward(
-        self, query: Float[Tensor, "*_ m d_q"], key: Float[Tensor, "*_ n _"], cells: Cells
-    ) -> Float[Tensor, "*_ m n"]:
+    def sides(self, query: Float[Tensor, "*_ m d_q"], key: Float[Tensor, "*_ n _"], cells: Cells) -> Sides:
         del cells
-        return query @ key.mT
+        return Sides(query, key, 1.0)
 
     def key_share(self, key: Float[Tensor, "*batch n d_k"]) -> Share:
         return key @ self.weight.mT
@@ -150,6 +169,8 @@ class Additive(Score):
         key: U, (hidden, key_width).
         vector: v, (hidden,). Drawn from U(±1/√hidden).
     """
+
+    by_cell = True
 
     def __init__(self, query_width: int, key_width: int, hidden: int) -> None:
         super().__init__()
@@ -179,7 +200,7 @@ class Additive(Score):
         check_width(repr(self), "keys", key_width, self.key_width)
 
 
-class Location(Score):
+class Location(Product):
     """`W q`, a score for each position from the query alone (Luong et al. 2015, arXiv:1508.04025).
 
     It fixes a longest sequence: a call with more keys is refused. Shorter ones use the first rows of W.
@@ -194,9 +215,9 @@ class Location(Score):
         self.longest = whole(longest, "Location: longest", least=1)
         self.weight = nn.Parameter(torch.empty(longest, query_width).uniform_(-1, 1) / math.sqrt(query_width))
 
-    def forward(self, query: Float[Tensor, "*_ m d_q"], key: tuple[()], cells: Cells) -> Float[Tensor, "*_ m n"]:
+    def sides(self, query: Float[Tensor, "*_ m d_q"], key: tuple[()], cells: Cells) -> Sides:
         del key
-        return query @ self.weight[: cells.columns].mT
+        return Sides(query, self.weight[cells.column : cells.column + cells.columns], 1.0)
 
     def key_share(self, key: Float[Tensor, "*batch n _"]) -> Share:
         del key

@@ -256,7 +256,7 @@ def projected(layer: nn.Module, vectors: Tensor) -> Tensor:
     """A layer applied to every row that is finite; NaN in the others, which reach none of its gradients."""
     sound, clean = sound_rows(vectors)
     mapped = cast(Tensor, layer(clean))
-    return mapped if clean is vectors else torch.where(sound[..., None], mapped, torch.nan)
+    return mapped if sound is None else torch.where(sound[..., None], mapped, torch.nan)
 
 
 def _head_width(width: int, heads: int) -> int:

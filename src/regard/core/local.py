@@ -47,7 +47,8 @@ class Gaussian(Factor):
 
     def factor(self, cells: Cells) -> Float[Tensor, "*_ m n"]:
         cells.fit(self.centre.shape, ("m",), "the Gaussian's centre")
-        distance = (cells.column_position - self.centre[..., None]) / self.deviation
+        centre = cells.cut_rows(self.centre)
+        distance = (cells.column_position - centre[..., None]) / self.deviation
         return torch.exp(-distance.square() / 2)
 
     def __repr__(self) -> str:
@@ -57,12 +58,15 @@ class Gaussian(Factor):
 class _Near(Where):
     """The keys at most `distance` from ⌊centre⌋: 2 · distance + 1 of them, fewer at the ends."""
 
+    by_cell = True
+
     def __init__(self, centre: Tensor, distance: int) -> None:
         self.centre, self.distance = centre, distance
 
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ m n"]:
         cells.fit(self.centre.shape, ("m",), "the centre")
-        return (cells.column_position - self.centre.detach().floor()[..., None]).abs() <= self.distance
+        centre = cells.cut_rows(self.centre.detach()).floor()
+        return (cells.column_position - centre[..., None]).abs() <= self.distance
 
     def __repr__(self) -> str:
         return f"near({tuple(self.centre.shape)}, {self.distance})"

@@ -10,20 +10,26 @@ where there are heads. Batch axes of the three broadcast; tensors inside a score
 batch axes have exactly as many as the call. The laws that hold for every combination are listed in
 `docs/attention.md`, and tested in `tests/contract`.
 
-This module checks what comes and explains what does not fit; `plain.py` computes.
+This module checks what comes and explains what does not fit; `dispatch.py` chooses a kernel that computes.
 """
+
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from regard.core import plain
+from regard.core import dispatch, plain
+from regard.core.call import Call, cleaned
 from regard.core.cells import Cells
 from regard.core.compare import scaled_dot
-from regard.core.errors import Misfit, explained
+from regard.core.errors import Misfit, described
 from regard.core.local import Factor
 from regard.core.score import Prepared, Score, as_score
 from regard.core.weigh import Weigh, as_weigh, softmax
 from regard.core.where import Where, as_where, everywhere
+
+Result = TypeVar("Result")
 
 
 def attend(
@@ -70,16 +76,18 @@ def attend(
     torch.Size([2, 5, 8])
     """
     share = _dropout_share(dropout)
-    compared, factor = check_call(
-        "attend", query, key, value, score=score, where=where, weigh=weigh, first=first, after=after
+    made = check_call(
+        "attend",
+        *(query, key, value),
+        score=score,
+        where=where,
+        weigh=weigh,
+        first=first,
+        after=after,
+        dropout=share,
+        generator=generator,
     )
-    applied = plain.weights(compared, weigh).to(value.dtype)
-    if factor is not None:
-        applied = applied * torch.where(compared.allowed, factor, 0)
-    if share:
-        kept = torch.empty_like(applied).bernoulli_(1 - share, generator=generator)
-        applied = applied * kept / (1 - share)
-    return plain.combine(applied, value, compared)
+    return computed("attend", dispatch.run, made)
 
 
 def weights(
@@ -102,8 +110,9 @@ def weights(
             [0.5000, 0.5000, 0.0000],
             [0.3333, 0.3333, 0.3333]])
     """
-    compared, _ = check_call("weights", query, key, None, score=score, where=where, weigh=weigh, first=first)
-    return _marked(plain.weights(compared, weigh), compared).to(query.dtype)
+    made = check_call("weights", query, key, None, score=score, where=where, weigh=weigh, first=first)
+    cells = computed("weights", plain.table, made)
+    return plain.marked(plain.weights(cells, weigh), cells).to(query.dtype)
 
 
 def log_weights(
@@ -119,8 +128,9 @@ def log_weights(
 
     The arguments and errors are those of `attend`.
     """
-    compared, _ = check_call("log_weights", query, key, None, score=score, where=where, weigh=weigh, first=first)
-    return _marked(plain.log_weights(compared, weigh), compared).to(query.dtype)
+    made = check_call("log_weights", query, key, None, score=score, where=where, weigh=weigh, first=first)
+    cells = computed("log_weights", plain.table, made)
+    return plain.marked(plain.log_weights(cells, weigh), cells).to(query.dtype)
 
 
 def scores(
@@ -135,8 +145,8 @@ def scores(
 
     The arguments and errors are those of `attend`.
     """
-    compared, _ = check_call("scores", query, key, None, score=score, where=where, weigh=softmax, first=first)
-    return plain.scores(compared).to(query.dtype)
+    made = check_call("scores", query, key, None, score=score, where=where, weigh=softmax, first=first)
+    return plain.scores(computed("scores", plain.table, made)).to(query.dtype)
 
 
 def check_call(
@@ -150,20 +160,50 @@ def check_call(
     weigh: Weigh,
     first: int | Tensor,
     after: Tensor | Factor | None = None,
-) -> tuple[plain.Table, Tensor | None]:
-    """Checks everything that one call combines, then compares: the scores, and the factors of `after`."""
+    dropout: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> Call:
+    """Checks everything that one call combines, and takes out what is not finite."""
     _check_kinds(call, query, key, value, score, where, weigh, after)
-    with explained(call, query=query, key=key, value=value, score=score, where=where, first=_told(first), after=after):
-        prepared = _prepared(key, score)
-        cells = _cells(query, prepared, value, first)
-        score.check(query.shape[-1], prepared.width, cells)
-        factor = _factor(after, cells)
-        return plain.table(query, prepared, score=score, where=where, cells=cells), factor
+    try:
+        _check_prepared(key, score)
+        cells = _cells(query, key, value, first)
+        score.check(query.shape[-1], key.shape[-1], cells)
+        if isinstance(after, Tensor):
+            cells.fit(after.shape, ("m", "n"), "after")
+    except Misfit as fact:
+        told = described(
+            {
+                "query": query,
+                "key": key,
+                "value": value,
+                "score": score,
+                "where": where,
+                "first": _told(first),
+                "after": after,
+            }
+        )
+        raise ValueError(f"{call}: {fact}\n  called with {told}") from None
+    if isinstance(key, Prepared):
+        share, sound_key = key.share, key.sound
+        (sound_query, query), _, values = cleaned(query, query, value)
+    else:
+        (sound_query, query), (sound_key, key), values = cleaned(query, key, value)
+        share = score.key_share(key)
+    sound_value, value = values or (None, None)
+    return Call(
+        *(query, share, value, score, where, weigh, cells, after, dropout, generator),
+        *(sound_query, sound_key, sound_value),
+    )
 
 
-def _marked(computed: Tensor, compared: plain.Table) -> Tensor:
-    """NaN in the allowed cells of every row that sees something broken; forbidden cells stay as they are."""
-    return computed + plain.nan_where(compared.allowed & compared.broken.any(-1, keepdim=True), computed)
+def computed(call: str, function: Callable[[Call], Result], made: Call) -> Result:
+    """What a function makes of a call; a predicate or score that does not fit it is explained."""
+    try:
+        return function(made)
+    except Misfit as fact:
+        told = described({"query": made.query, "value": made.value, "score": made.score, "where": made.where})
+        raise ValueError(f"{call}: {fact}\n  called with {told}") from None
 
 
 def _check_kinds(
@@ -211,17 +251,12 @@ def _dropout_share(dropout: object) -> float:
     return dropout
 
 
-def _prepared(key: Tensor | Prepared, score: Score) -> Prepared:
-    if isinstance(key, Prepared):
-        if key.score is not score:
-            raise Misfit(
-                f"the keys were prepared by {key.score!r}, but the call's score is {score!r}: use the same object"
-            )
-        return key
-    return score.prepare(key)
+def _check_prepared(key: Tensor | Prepared, score: Score) -> None:
+    if isinstance(key, Prepared) and key.score is not score:
+        raise Misfit(f"the keys were prepared by {key.score!r}, but the call's score is {score!r}: use the same object")
 
 
-def _cells(query: Tensor, key: Prepared, value: Tensor | None, first: int | Tensor) -> Cells:
+def _cells(query: Tensor, key: Tensor | Prepared, value: Tensor | None, first: int | Tensor) -> Cells:
     """Checks that the vectors fit each other, and says where they stand."""
     others: dict[str, Tensor | Prepared] = {"key": key} if value is None else {"key": key, "value": value}
     for name, other in others.items():
@@ -243,13 +278,6 @@ def _cells(query: Tensor, key: Prepared, value: Tensor | None, first: int | Tens
             f"or repeat the keys with .repeat_interleave(groups, dim=-3)"
         ) from None
     return Cells(tuple(batch), query.shape[-2], key.shape[-2], first, query.device)
-
-
-def _factor(after: Tensor | Factor | None, cells: Cells) -> Tensor | None:
-    if isinstance(after, Tensor):
-        cells.fit(after.shape, ("m", "n"), "after")
-        return after
-    return None if after is None else after.factor(cells)
 
 
 def _told(first: int | Tensor) -> int | Tensor | None:

@@ -1,11 +1,13 @@
-"""The operation in its plain form: every law holds here exactly, and every kernel is held to it.
+"""The operation in its plain form: it makes the whole table of scores, and every law holds in it exactly.
 
-It forms the whole (m, n) table, and is made of differentiable steps only, so that second derivatives are
-right. What is not finite is taken out of the inputs before any arithmetic and put back, as NaN, at the end:
-only in the rows that may see it. So nothing that is hidden can reach an output or a gradient, not even
-multiplied by 0.
+A fast kernel is an implementation of this file, never a second meaning.
 
-Axes: see `cells.py`. `*_` stands for batch axes before broadcasting.
+**What is not finite.** A vector with an entry that is NaN or infinite is replaced by 0 before anything is
+computed from it, and so is a score that is not finite: arithmetic here only ever sees finite numbers, and
+what was hidden can reach nothing, no gradient either. What was *visible* is told at the end: a row that may
+see a broken key or value, or whose query is broken, is NaN throughout, and only that row.
+
+Axes: `*batch` the call's, `m` queries, `n` keys, `d_v` the value's width.
 """
 
 import dataclasses
@@ -14,11 +16,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.core.cells import Cells
+from regard.core.call import Call
 from regard.core.errors import Misfit
-from regard.core.score import Prepared, Score, at_least_single, sound_rows
+from regard.core.score import at_least_single, surely_finite
 from regard.core.weigh import Weigh
-from regard.core.where import Where
+from regard.core.where import everywhere
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,30 +29,48 @@ class Table:
 
     Attributes:
         scores: (*batch, m, n), finite in every cell; in float32 at least, for what sums over them.
-        allowed: The allowed cells, by the predicate and by a score of -inf, which forbids too.
-        broken: The allowed cells whose score is NaN or +inf, or comes from a vector that is not finite.
+        open: The allowed cells, by the predicate and by a score of -inf, which forbids too; None where all are.
+        broken: The allowed cells whose score is NaN or +inf, or comes from a vector that is not finite; None
+            where there is none.
     """
 
     scores: Float[Tensor, "*batch m n"]
-    allowed: Bool[Tensor, "*batch m n"]
-    broken: Bool[Tensor, "*batch m n"]
+    open: Bool[Tensor, "*batch m n"] | None
+    broken: Bool[Tensor, "*batch m n"] | None
+
+    @property
+    def allowed(self) -> Bool[Tensor, "*batch m n"]:
+        """The allowed cells, as a tensor."""
+        return torch.ones_like(self.scores, dtype=torch.bool) if self.open is None else self.open
+
+    @property
+    def broken_rows(self) -> Float[Tensor, "*batch m 1"] | None:
+        """NaN for every row that sees something broken, 0 for the others, to be added; None where there is none."""
+        return None if self.broken is None else nan_where(self.broken.any(-1, keepdim=True), self.scores)
 
 
-def table(query: Float[Tensor, "*_ m _"], key: Prepared, *, score: Score, where: Where, cells: Cells) -> Table:
+def table(call: Call) -> Table:
     """Compares every query with every key."""
-    shape = (*cells.batch, cells.rows, cells.columns)
-    allowed = where.allowed(cells)
-    sound_query, query = sound_rows(query)
-    raw: Tensor = score(query, key.share, cells)
-    _check_shape(repr(where), allowed, shape)
-    _check_shape(repr(score), raw, shape)
-    finite = raw.isfinite()
-    broken = ~(raw < torch.inf) | ~sound_query[..., :, None] | ~key.sound[..., None, :]
-    return Table(
-        scores=torch.where(finite & allowed, raw, 0).to(at_least_single(raw.dtype)).expand(shape),
-        allowed=(allowed & ((raw > -torch.inf) | broken)).expand(shape),
-        broken=(broken & allowed).expand(shape),
-    )
+    shape = call.shape
+    allowed = None if call.where is everywhere else call.where.allowed(call.cells)
+    if allowed is not None:
+        _check_shape(repr(call.where), allowed, shape)
+    raw: Tensor = call.score(call.query, call.share, call.cells)
+    if raw.shape != shape:
+        _check_shape(repr(call.score), raw, shape)
+    single = at_least_single(raw.dtype)
+    if call.sound_query is None and call.sound_key is None and surely_finite(raw):
+        scores = raw if allowed is None else torch.where(allowed, raw, 0)
+        return Table(scores.to(single).expand(shape), None if allowed is None else allowed.expand(shape), None)
+    broken = ~(raw < torch.inf)
+    if call.sound_query is not None:
+        broken = broken | ~call.sound_query[..., :, None]
+    if call.sound_key is not None:
+        broken = broken | ~call.sound_key[..., None, :]
+    finite, seen = raw.isfinite(), (raw > -torch.inf) | broken
+    if allowed is not None:
+        finite, seen, broken = finite & allowed, seen & allowed, broken & allowed
+    return Table(torch.where(finite, raw, 0).to(single).expand(shape), seen.expand(shape), broken.expand(shape))
 
 
 def _check_shape(name: str, given: Tensor, shape: tuple[int, ...]) -> None:
@@ -65,12 +85,13 @@ def _check_shape(name: str, given: Tensor, shape: tuple[int, ...]) -> None:
 
 def scores(cells: Table) -> Float[Tensor, "*batch m n"]:
     """The scores as they are: -inf where forbidden, NaN where broken."""
-    return torch.where(cells.allowed, cells.scores + nan_where(cells.broken, cells.scores), -torch.inf)
+    marked = cells.scores if cells.broken is None else cells.scores + nan_where(cells.broken, cells.scores)
+    return marked if cells.open is None else torch.where(cells.open, marked, -torch.inf)
 
 
 def weights(cells: Table, weigh: Weigh) -> Float[Tensor, "*batch m n"]:
     """The weights of the sound cells, as if the broken ones scored 0."""
-    return weigh(cells.scores, cells.allowed)
+    return weigh(cells.scores, cells.open)
 
 
 def log_weights(cells: Table, weigh: Weigh) -> Float[Tensor, "*batch m n"]:
@@ -78,18 +99,43 @@ def log_weights(cells: Table, weigh: Weigh) -> Float[Tensor, "*batch m n"]:
     return weigh.log(cells.scores, cells.allowed)
 
 
-def broken_rows(cells: Table) -> Float[Tensor, "*batch m 1"]:
-    """NaN for every row that sees something broken, 0 for the others: added to what was computed without it."""
-    return nan_where(cells.broken.any(-1, keepdim=True), cells.scores)
+def marked(computed: Float[Tensor, "*batch m n"], cells: Table) -> Float[Tensor, "*batch m n"]:
+    """NaN in the allowed cells of every row that sees something broken; forbidden cells stay as they are."""
+    if cells.broken is None:
+        return computed
+    return computed + nan_where(cells.allowed & cells.broken.any(-1, keepdim=True), computed)
 
 
-def combine(
-    applied: Float[Tensor, "*batch m n"], value: Float[Tensor, "*_ n d_v"], cells: Table
-) -> Float[Tensor, "*batch m d_v"]:
+def output(call: Call) -> Float[Tensor, "*batch m d_v"]:
+    """The whole operation: what every kernel computes."""
+    cells = table(call)
+    applied = weights(cells, call.weigh).to(_value(call).dtype)
+    factor = call.factor(call.cells)
+    if factor is not None:
+        applied = applied * (factor if cells.open is None else torch.where(cells.open, factor, 0))
+    if call.dropout:
+        kept = torch.empty_like(applied).bernoulli_(1 - call.dropout, generator=call.generator)
+        applied = applied * kept / (1 - call.dropout)
+    return combine(applied, call, cells)
+
+
+def combine(applied: Float[Tensor, "*batch m n"], call: Call, cells: Table) -> Float[Tensor, "*batch m d_v"]:
     """The weighted sum of the values; NaN in every row that may see a key or value that is not finite."""
-    sound, value = sound_rows(value)
-    unsound = (cells.allowed & ~sound[..., None, :]).any(-1, keepdim=True)
-    return applied @ value + (broken_rows(cells) + nan_where(unsound, cells.scores)).to(value.dtype)
+    value = _value(call)
+    result = applied @ value
+    mark = cells.broken_rows
+    if mark is not None:
+        result = result + mark.to(value.dtype)
+    if call.sound_value is not None:
+        unsound = (cells.allowed & ~call.sound_value[..., None, :]).any(-1, keepdim=True)
+        result = result + nan_where(unsound, value)
+    return result
+
+
+def _value(call: Call) -> Tensor:
+    if call.value is None:
+        raise Misfit("values are needed for an output")
+    return call.value
 
 
 def nan_where(mark: Bool[Tensor, "*shape"], like: Tensor) -> Float[Tensor, "*shape"]:

@@ -11,6 +11,7 @@ of the output marked after, by the operation (see `plain.py`).
 
 import dataclasses
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, final
@@ -27,7 +28,14 @@ Share = Tensor | tuple["Share", ...]
 
 
 class Score(nn.Module, ABC):
-    """A score function. It is a module, so that what it learns is found, moved and saved."""
+    """A score function. It is a module, so that what it learns is found, moved and saved.
+
+    A kernel may ask for some rows of a call alone. A score that compares one query with one key, knows where
+    they stand by `cells.row_position` and `cells.column_position`, and passes tensors of its own through
+    `cells.cut`, can say so with `by_cell = True`; others are asked for all rows at once.
+    """
+
+    by_cell: bool = False
 
     @abstractmethod
     def forward(self, query: Float[Tensor, "*_ m _"], key: Any, cells: Cells) -> Float[Tensor, "*_ _ _"]:
@@ -59,9 +67,9 @@ class Score(nn.Module, ABC):
         >>> attend(query, keys, source, score=score).shape      # at every step
         torch.Size([1, 1, 3])
         """
-        sound, key = sound_rows(key)
         self.check_key_width(key.shape[-1])
-        return Prepared(self, self.key_share(key), sound, key.shape[-1], key.dtype)
+        sound, clean = sound_rows(key)
+        return Prepared(self, self.key_share(clean), sound, tuple(key.shape), key.dtype, key.device)
 
     def check_key_width(self, key_width: int) -> None:
         """Raises `Misfit` if keys of this width cannot be prepared."""
@@ -89,26 +97,18 @@ class Prepared:
     Attributes:
         score: The score that made it.
         share: What the score keeps of the keys.
-        sound: (*batch, n), False for a key with an entry that is not finite.
-        width: The width of the keys.
+        sound: (*batch, n), False for a key with an entry that is not finite; None where all are known to be.
+        shape: The shape of the keys, (*batch, n, d_k).
         dtype: The type of the keys.
+        device: Where the keys are.
     """
 
     score: Score
     share: Share
-    sound: Bool[Tensor, "*batch n"]
-    width: int
+    sound: Bool[Tensor, "*batch n"] | None
+    shape: tuple[int, ...]
     dtype: torch.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the keys, (*batch, n, d_k)."""
-        return (*self.sound.shape, self.width)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the keys are."""
-        return self.sound.device
+    device: torch.device
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Prepared":
         """The same keys after a change of their batch axes, such as the choice or repetition of examples.
@@ -119,7 +119,14 @@ class Prepared:
         >>> keys.map(lambda t: t.repeat_interleave(4, dim=0)).shape   # four beams an example
         (12, 5, 7)
         """
-        return dataclasses.replace(self, share=_map(change, self.share), sound=change(self.sound))
+        kept = torch.ones((), dtype=torch.bool, device=self.device).expand(self.shape[:-1])
+        changed = change(kept if self.sound is None else self.sound)
+        return dataclasses.replace(
+            self,
+            share=_map(change, self.share),
+            sound=None if self.sound is None else changed,
+            shape=(*changed.shape, self.shape[-1]),
+        )
 
     def __repr__(self) -> str:
         return f"Prepared{self.shape} by {self.score!r}"
@@ -133,26 +140,38 @@ def _map(change: Callable[[Tensor], Tensor], share: Share) -> Share:
 
 def sound_rows(
     vectors: Float[Tensor, "*batch k d"],
-) -> tuple[Bool[Tensor, "*batch k"], Float[Tensor, "*batch k d"]]:
+) -> tuple[Bool[Tensor, "*batch k"] | None, Float[Tensor, "*batch k d"]]:
     """Which rows hold finite numbers only, and the vectors with every other row set to 0.
 
     The rows are set to 0 before anything is computed from them, so that what is not finite reaches no
-    gradient, not even multiplied by 0. Where a sum shows at once that all is finite, nothing is copied.
+    gradient, not even multiplied by 0. Where a sum shows at once that all is finite, the answer is None, and
+    nothing is copied.
     """
     if surely_finite(vectors):
-        return torch.ones((), dtype=torch.bool, device=vectors.device).expand(vectors.shape[:-1]), vectors
+        return None, vectors
     sound = vectors.isfinite().all(-1)
     return sound, torch.where(sound[..., None], vectors, 0)
 
 
-def surely_finite(vectors: Tensor) -> bool:
+def surely_finite(*tensors: Tensor) -> bool:
     """True if one pass shows that every entry is finite; False says nothing.
 
-    It reads a number back, so it is for the CPU, outside of a compiler: elsewhere False, without a look.
+    It reads a number back, so it is for the CPU, outside of a compiler or a transform: elsewhere False, without
+    a look.
     """
-    if torch.compiler.is_compiling() or vectors.device.type != "cpu":
+    if torch.compiler.is_compiling():
         return False
-    return bool(vectors.detach().sum().isfinite())
+    total: Tensor | float = 0.0
+    for tensor in tensors:
+        if tensor.device.type != "cpu" or is_transformed(tensor):
+            return False
+        total = total + tensor.detach().sum()
+    return math.isfinite(total)
+
+
+def is_transformed(tensor: Tensor) -> bool:
+    """Whether it stands for many tensors, as inside of `torch.func.vmap`, so that no number can be read from it."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def at_least_single(dtype: torch.dtype) -> torch.dtype:

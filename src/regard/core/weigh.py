@@ -32,11 +32,17 @@ class Weigh(ABC):
         Rows with no open cell are dropped too, but must come out finite.
         """
 
+    def over_all(self, scores: Scores) -> Scores:
+        """The weights where every cell is open."""
+        return self.over(scores, torch.ones_like(scores, dtype=torch.bool))
+
     @final
-    def __call__(self, scores: Scores, open_cells: Open) -> Scores:
-        """The weights, exactly 0 in every cell that is not open."""
+    def __call__(self, scores: Scores, open_cells: Open | None) -> Scores:
+        """The weights, exactly 0 in every cell that is not open. None says that all are."""
         if 0 in scores.shape:
             return torch.zeros_like(scores)
+        if open_cells is None:
+            return self.over_all(scores)
         return torch.where(open_cells, self.over(scores, open_cells), 0)
 
     def log(self, scores: Scores, open_cells: Open) -> Scores:
@@ -51,6 +57,9 @@ class Softmax(Weigh):
 
     def over(self, scores: Scores, open_cells: Open) -> Scores:
         return self._closed(scores, open_cells).softmax(-1)
+
+    def over_all(self, scores: Scores) -> Scores:
+        return scores.softmax(-1)
 
     def log(self, scores: Scores, open_cells: Open) -> Scores:
         if 0 in scores.shape:

@@ -10,7 +10,7 @@ batch axes has exactly as many as the call.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, NoReturn, final
+from typing import Any, NamedTuple, NoReturn, final
 
 import torch
 from jaxtyping import Bool
@@ -20,12 +20,34 @@ from regard.core.cells import Cells
 from regard.core.errors import Misfit, integers, whole
 
 
+class Band(NamedTuple):
+    """Offsets j - i of a key from its query, from `-left` to `right`; None is no bound."""
+
+    left: int | None
+    right: int | None
+
+
 class Where(ABC):
-    """A predicate: which cells of a call are allowed. To write one's own, define `allowed`."""
+    """A predicate: which cells of a call are allowed. To write one's own, define `allowed`.
+
+    A kernel may ask for some rows and columns of a call alone. A predicate that answers by
+    `cells.row_position` and `cells.column_position`, and passes tensors of its own through `cells.cut`, can
+    say so with `by_cell = True`; others are asked for all cells at once.
+    """
+
+    by_cell: bool = False
 
     @abstractmethod
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ _ _"]:
         """The allowed cells, in a shape that broadcasts to (*batch, m, n)."""
+
+    def band(self) -> Band:
+        """Offsets outside of which nothing is allowed; what lies inside need not be."""
+        return Band(None, None)
+
+    def is_band(self) -> bool:
+        """Whether all of the band is allowed."""
+        return False
 
     def per_head(self, batch_axes: int) -> "Where":
         """The same predicate for a call that has one more batch axis, heads, after `batch_axes` others.
@@ -66,6 +88,11 @@ def _predicate(other: object, sign: str) -> Where:
 class _Everywhere(Where):
     """Every key, for every query."""
 
+    by_cell = True
+
+    def is_band(self) -> bool:
+        return True
+
     def allowed(self, cells: Cells) -> Bool[Tensor, "1 1"]:
         return torch.ones(1, 1, dtype=torch.bool, device=cells.device)
 
@@ -79,6 +106,14 @@ class _Everywhere(Where):
 class _Causal(Where):
     """The keys at or before the query's own position."""
 
+    by_cell = True
+
+    def band(self) -> Band:
+        return Band(None, 0)
+
+    def is_band(self) -> bool:
+        return True
+
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ m n"]:
         return cells.column_position <= cells.row_position
 
@@ -91,8 +126,16 @@ causal = _Causal()
 
 
 class _Window(Where):
+    by_cell = True
+
     def __init__(self, left: int | None, right: int | None) -> None:
         self.left, self.right = left, right
+
+    def band(self) -> Band:
+        return Band(self.left, self.right)
+
+    def is_band(self) -> bool:
+        return True
 
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ m n"]:
         distance = cells.column_position - cells.row_position
@@ -104,8 +147,13 @@ class _Window(Where):
 
 
 class _Blocks(Where):
+    by_cell = True
+
     def __init__(self, size: int) -> None:
         self.size = size
+
+    def band(self) -> Band:
+        return Band(self.size - 1, self.size - 1)
 
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ m n"]:
         return cells.row_position // self.size == cells.column_position // self.size
@@ -115,6 +163,8 @@ class _Blocks(Where):
 
 
 class _Prefix(Where):
+    by_cell = True
+
     def __init__(self, size: int) -> None:
         self.size = size
 
@@ -126,6 +176,8 @@ class _Prefix(Where):
 
 
 class _Lengths(Where):
+    by_cell = True
+
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
 
@@ -141,12 +193,14 @@ class _Lengths(Where):
 
 
 class _Given(Where):
+    by_cell = True
+
     def __init__(self, mask: Tensor) -> None:
         self.mask = mask
 
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ _ _"]:
         cells.fit(self.mask.shape, ("m", "n"), "the mask given")
-        return self.mask
+        return cells.cut(self.mask)
 
     def per_head(self, batch_axes: int) -> Where:
         return _Given(_with_head_axis(self.mask, batch_axes, 2, "the mask given"))
@@ -158,6 +212,14 @@ class _Given(Where):
 class _And(Where):
     def __init__(self, left: Where, right: Where) -> None:
         self.left, self.right = left, right
+        self.by_cell = left.by_cell and right.by_cell
+
+    def band(self) -> Band:
+        one, other = self.left.band(), self.right.band()
+        return Band(_narrower(one.left, other.left), _narrower(one.right, other.right))
+
+    def is_band(self) -> bool:
+        return self.left.is_band() and self.right.is_band()
 
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ _ _"]:
         return self.left.allowed(cells) & self.right.allowed(cells)
@@ -172,6 +234,11 @@ class _And(Where):
 class _Or(Where):
     def __init__(self, left: Where, right: Where) -> None:
         self.left, self.right = left, right
+        self.by_cell = left.by_cell and right.by_cell
+
+    def band(self) -> Band:
+        one, other = self.left.band(), self.right.band()
+        return Band(_wider(one.left, other.left), _wider(one.right, other.right))
 
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ _ _"]:
         return self.left.allowed(cells) | self.right.allowed(cells)
@@ -186,6 +253,7 @@ class _Or(Where):
 class _Not(Where):
     def __init__(self, inner: Where) -> None:
         self.inner = inner
+        self.by_cell = inner.by_cell
 
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ _ _"]:
         return ~self.inner.allowed(cells)
@@ -195,6 +263,14 @@ class _Not(Where):
 
     def __repr__(self) -> str:
         return f"~{self.inner!r}"
+
+
+def _narrower(one: int | None, other: int | None) -> int | None:
+    return min((bound for bound in (one, other) if bound is not None), default=None)
+
+
+def _wider(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)
 
 
 def _with_head_axis(tensor: Tensor, batch_axes: int, after: int, name: str) -> Tensor:
