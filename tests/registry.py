@@ -312,6 +312,9 @@ PARTS = {
     "choose": "tests/core/test_choice.py",
     "load": "tests/cli/test_commands.py",
     "train": "tests/cli/test_commands.py",
+    "watch": "tests/core/test_watch.py",
+    "explain": "tests/core/test_explain.py",
+    "packed": "tests/core/test_packed.py",
 }
 
 

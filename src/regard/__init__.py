@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard.adapters import watch as watch
+    from regard.core.explain import explain as explain
     from regard.job import train as train
     from regard.run import load as load
 
@@ -106,6 +108,9 @@ if TYPE_CHECKING:
         log_weights as log_weights,
     )
     from regard.core import (
+        packed as packed,
+    )
+    from regard.core import (
         prefix as prefix,
     )
     from regard.core import (
@@ -138,7 +143,7 @@ _PLACES = {
         *("dot", "scaled_dot", "Additive", "Cosine", "General", "Location"),
         *("Alibi", "Bias", "GridBias", "RelativeBias", "softcap", "Prepared"),
         # where: which keys a query may see
-        *("everywhere", "causal", "window", "blocks", "prefix", "lengths", "given"),
+        *("everywhere", "causal", "window", "blocks", "prefix", "lengths", "packed", "given"),
         # weigh: from scores to weights; and choose: one key at random
         *("softmax", "sparsemax", "Entmax", "hardmax"),
         *("Sample", "Gumbel", "StraightThrough"),
@@ -146,6 +151,8 @@ _PLACES = {
         *("Heads", "Cache", "Sinusoid", "Learned", "Rotary"),
         *("LocalMonotonic", "LocalPredictive", "Addressing"),
     ),
+    "regard.core.explain": ("explain",),
+    "regard.adapters": ("watch",),
     "regard.job": ("train",),
     "regard.run": ("load",),
 }

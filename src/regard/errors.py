@@ -6,7 +6,9 @@
 The command line prints the message alone; in Python they are ordinary exceptions.
 """
 
+import difflib
 import errno
+from collections.abc import Iterable
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says of a disk, a quota or a limit that is full."""
@@ -54,3 +56,15 @@ class OutOfMemory(RegardError):  # noqa: N818
 
 class Diverged(RegardError):  # noqa: N818
     """Training met a number that is not finite; the step was not applied."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A closing hint for a misspelt word: the nearest known one, then all of them.
+
+    >>> nearest("modls", ["tasks", "models"])
+    "did you mean 'models'? one of: models, tasks"
+    """
+    options = sorted(known)
+    close = difflib.get_close_matches(word, options, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}one of: {', '.join(options)}"

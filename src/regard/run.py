@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from regard.data.lines import read_lines
-from regard.data.specs import Read, splits_of
+from regard.data.pairs import Pair, Splits
+from regard.data.specs import Read, has_columns, splits_of, undivided
 from regard.decode.hypothesis import Hypothesis
-from regard.errors import Damaged, RegardError
-from regard.measure.alignment import read_gold
+from regard.errors import BadData, Damaged, RegardError, nearest
+from regard.measure.alignment import Gold, read_gold
 from regard.measure.report import Report
 from regard.models.catalogue import entry
 from regard.tasks.catalogue import task_entry
@@ -23,7 +24,7 @@ from regard.training.store import Store
 from regard.training.tensors import expected, unpack
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Run:
     """A published model, ready to use.
 
@@ -42,6 +43,12 @@ class Run:
     def with_options(self, **changed: Any) -> "Run":
         """The same with other options of decoding, such as beam=5."""
         return dataclasses.replace(self, task=self.task.with_options(**changed))
+
+    def __repr__(self) -> str:
+        size = sum(parameter.numel() for parameter in self.model.parameters())
+        step = self.config.get("metrics", {}).get("step", "?")
+        name = self.config["model_name"]
+        return f"Run({name}, {self.task.name}, {size:,} parameters, step {step}, {self.path})"
 
     def predict(self, lines: Sequence[str], *, size: int = 64) -> list[str]:
         """One answer for each line, in their order."""
@@ -90,7 +97,8 @@ def evaluated(
     run: Run,
     *,
     data: str | None = None,
-    split: str = "test",
+    split: str | None = None,
+    read: Read | None = None,
     edges: Iterable[int] = (),
     gold: str | None = None,
     text_scores: bool = True,
@@ -100,7 +108,8 @@ def evaluated(
     Args:
         run: What to measure.
         data: Other data than it was trained on.
-        split: train, valid or test.
+        split: train, valid or test, which is the default; all of a file of one's own that is named by `data`.
+        read: How the data is read; as the run's own unless given (see `read_of`).
         edges: Where a new range of source lengths begins.
         gold: A file of gold alignments, a line for each example.
         text_scores: Whether BLEU and chrF are wanted; they need sacreBLEU.
@@ -109,12 +118,11 @@ def evaluated(
         RegardError: if there is nothing to measure on, or the model has no alignments to compare.
         BadData: if the data or the gold alignments cannot be read.
     """
-    read = msgspec.convert(run.config["read"], Read) if data is None else Read()
-    splits = splits_of(data or run.config["data"], read, run.config["seed"])
-    pairs = getattr(splits, split)
+    name = data or run.config["data"]
+    splits = _splits(run, data, split, read or read_of(run, data))
+    pairs = getattr(splits, split or "test")
     if not len(pairs):
-        raise RegardError(f"the {split} split of {data or run.config['data']} is empty: there is nothing to measure")
-    drawn = None if gold is None else [read_gold(text, file=gold, line=i) for i, text in enumerate(read_lines(gold), 1)]
+        raise RegardError(f"the {split or 'test'} split of {name} is empty: there is nothing to measure")
     found: Report = run.task.evaluated(
         run.model,
         pairs,
@@ -122,6 +130,43 @@ def evaluated(
         tokens=run.config["train"]["tokens"],
         resamples=1000 if text_scores else None,
         edges=list(edges),
-        gold=drawn,
+        gold=None if gold is None else _gold(gold, pairs),
     )
     return found
+
+
+def read_of(run: Run, data: str | None = None) -> Read:
+    """How a run's data was read: the same for other data, but for the files that were its valid and test parts."""
+    with _as_written(run.path):
+        read = msgspec.convert(run.config["read"], Read)
+    if data is None:
+        return read
+    read = dataclasses.replace(read, valid=None, test=None)
+    return read if has_columns(data) else dataclasses.replace(read, source=None, target=None)
+
+
+def _splits(run: Run, data: str | None, split: str | None, read: Read) -> Splits:
+    """The data. Where no split is named, a file of one's own is all test: it was chosen to be measured on."""
+    known = ("train", "valid", "test")
+    if split not in (None, *known):
+        raise RegardError(f"there is no split {split!r}: {nearest(split, known)}")
+    whole = None if data is None or split else undivided(data, read)
+    if data is not None and whole is not None:
+        return Splits([], [], whole, name=data)
+    return splits_of(data or run.config["data"], read, run.config["seed"])
+
+
+def _gold(file: str, pairs: Sequence[Pair]) -> list[Gold]:
+    """A file of gold alignments, a line for each pair.
+
+    Raises:
+        BadData: if there are not as many, or one holds what does not fit its pair.
+    """
+    lines = list(read_lines(file))
+    if len(lines) != len(pairs):
+        raise BadData(f"{len(lines)} alignments for {len(pairs)} pairs: expected a line for each", file=file)
+    sizes = [(len(pair.source.split()), len(pair.target.split())) for pair in pairs]
+    return [
+        read_gold(text, words=words, file=file, line=number)
+        for number, (text, words) in enumerate(zip(lines, sizes, strict=True), 1)
+    ]

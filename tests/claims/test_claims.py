@@ -93,5 +93,5 @@ def test_a_claim_is_whole(each):
 
 
 def test_an_unknown_claim_suggests_the_nearest():
-    with pytest.raises(RegardError, match="there is no claim 'reversl': did you mean reversal"):
+    with pytest.raises(RegardError, match="there is no claim 'reversl': did you mean 'reversal'"):
         claim("reversl")

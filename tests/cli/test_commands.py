@@ -192,9 +192,9 @@ def test_a_configuration_file(pairs, tmp_path, capfd):
         (["trian"], 1, "there is no command 'trian': did you mean train?"),
         (["train"], 1, "name a task, such as: regard train translate --data dates --out runs/dates"),
         (["train", "translat", "--steps", "3"], 1, "there is no task 'translat'"),
-        (["train", "translate", "--model", "rnsearch"], 1, "did you mean rnnsearch?"),
+        (["train", "translate", "--model", "rnsearch"], 1, "did you mean 'rnnsearch'?"),
         (["train", "translate", "--modle", "seq2seq"], 1, "there is no option --modle: did you mean --model?"),
-        (["train", "translate", "--preset", "huge"], 1, "rnnsearch has no preset 'huge': one of small, paper"),
+        (["train", "translate", "--preset", "huge"], 1, "rnnsearch has no preset 'huge': one of: paper, small"),
         (["train", "translate", "--model.widht", "3"], 1, "--model.width"),
         (["train", "translate", "--steps", "3", "--epochs", "3"], 1, "give one of --steps, --epochs and --minutes"),
         (["train", "translate", "--data", "nothing.tsv", "--steps", "3"], 1, "nothing.tsv"),
@@ -207,11 +207,11 @@ def test_a_configuration_file(pairs, tmp_path, capfd):
         (["predict", "run", "--temperature", "2"], 1, "temperature is for drawing: add --sample"),
         (["predict", "run", "--best", "3"], 1, "needs --json"),
         (["predict", "run", "--bem", "3"], 1, "there is no option --bem"),
-        (["look", "run", "x", "--to", "png"], 1, "--to must be one of matrix, pharaoh, json, got png"),
-        (["reproduce", "reversl"], 1, "there is no claim 'reversl': did you mean reversal?"),
+        (["look", "run", "x", "--to", "png"], 1, "look: --to png is not known: one of: json, matrix, pharaoh"),
+        (["reproduce", "reversl"], 1, "there is no claim 'reversl': did you mean 'reversal'?"),
         (["demo", "--stepss", "3"], 1, "takes --out RUN and --steps N only, got --stepss 3"),
         (["cite", "nobody"], 1, "there is no model 'nobody'"),
-        (["ls", "cats"], 1, "list one of models, tasks, data, claims"),
+        (["ls", "cats"], 1, "ls: there is no list 'cats': "),
     ],
 )
 def test_a_mistake_is_explained(words, code, text, capfd, tmp_path, monkeypatch):
@@ -266,7 +266,16 @@ def test_a_signal_saves_and_says_how_to_go_on(pairs, tmp_path, number):
 
 def test_help_is_quick_and_imports_no_torch():
     code = "import sys; from regard.cli import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
-    for words in (["--help"], ["ls"], ["ls", "models"], ["cite", "rnnsearch"], ["--version"], ["trian"]):
+    for words in (
+        ["--help"],
+        ["ls"],
+        ["ls", "models"],
+        ["cite", "rnnsearch"],
+        ["cite", "--help"],
+        ["train", "--help"],
+        ["--version"],
+        ["trian"],
+    ):
         begin = os.times()
         done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, check=False)
         spent = os.times()
@@ -276,15 +285,7 @@ def test_help_is_quick_and_imports_no_torch():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name, capfd):
-    if name == "cite":
-        assert main([name, "--help"]) == 1  # it takes one word, and says which
-        return
-    if name == "train":  # its options are typed by a library that ends the program itself
-        with pytest.raises(SystemExit) as end:
-            main([name, "--help"])
-        assert end.value.code == 0
-    else:
-        assert main([name, "--help"]) == 0
+    assert main([name, "--help"]) == 0
     assert "usage: regard" in capfd.readouterr().out
 
 

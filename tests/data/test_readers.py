@@ -1,13 +1,17 @@
 """Hostile files: each gives the right number of right pairs, or `file:line: reason`."""
 
 import gzip
+import os
+import pickle
 import random
 
 import pytest
 
+from regard.data.divide import completed, mark, marks_of, overlap
 from regard.data.pairs import Pair
 from regard.data.readers import read_pairs
 from regard.errors import BadData, RegardError
+from tests.training.crashing import in_child
 
 BIG = b"x" * 10_000_000
 GOOD_CSV, GOOD_TSV = b"source,target\n", b"source\ttarget\n"
@@ -215,6 +219,53 @@ def test_only_positions_are_held(tmp_path):
     tracemalloc.stop()
     assert pairs[4321].source.startswith("4321 x")
     assert held_bytes < 500_000, "10 MB in the file"
+
+
+def test_the_division_needs_no_second_reading(tmp_path, monkeypatch, unchecked):
+    """Every source is marked while its row is checked; what is marked so is what the pairs would give."""
+    rows = [f"nai\u0308ve {n}\tb{n}\n".encode() for n in range(50)]
+    (tmp_path / "shards").mkdir()
+    for part in range(2):
+        (tmp_path / "shards" / f"{part}.tsv").write_bytes(b"".join(rows[part::2]))
+    (tmp_path / "a").write_bytes(b"".join(row.split(b"\t")[0] + b"\n" for row in rows))
+    for name in ("shards", "shards/0.tsv", "a,a"):
+        path = ",".join(str(tmp_path / part) for part in name.split(","))
+        made = read_pairs(path, seed=7)
+        assert marks_of(made, 7).tolist() == [mark(pair.source, 7) for pair in made]
+        assert marks_of(made, 8).tolist() == [mark(pair.source, 8) for pair in made]
+        assert marks_of(made[3:9:2], 7).tolist() == marks_of(made, 7)[3:9:2].tolist()
+        expected = [list(part) for part in completed({"train": list(made)}, 7)]
+        monkeypatch.setattr(type(made), "pair", None)
+        found = completed({"train": made}, 7)
+        assert overlap(found[0], found[2], seed=7) is None
+        monkeypatch.undo()
+        assert [list(part) for part in found] == expected
+
+
+def test_a_file_is_opened_once_and_read_by_children_and_copies(tmp_path, monkeypatch, unchecked):
+    file = tmp_path / "a.tsv"
+    file.write_bytes(b"".join(b"%06d\tb\n" % n for n in range(2000)))
+    pairs, opened, real = read_pairs(file), [], os.open
+    monkeypatch.setattr(os, "open", lambda *given: opened.append(given[0]) or real(*given))
+    assert [pairs[n].source for n in (7, 1999, 0)] == ["000007", "001999", "000000"]
+    assert opened == [str(file)]
+    monkeypatch.undo()
+
+    def all_of_them():
+        assert [pair.source for pair in pairs] == [f"{n:06}" for n in range(2000)]
+
+    assert in_child(all_of_them) == 0
+    all_of_them()
+    assert [pair.source for pair in pickle.loads(pickle.dumps(pairs))[:2]] == ["000000", "000001"]
+
+
+def test_more_shards_than_open_files(tmp_path):
+    for n in range(150):
+        (tmp_path / f"{n:03}.tsv").write_bytes(b"%03d\tb\n" % n)
+    pairs, before = read_pairs(tmp_path), len(os.listdir("/proc/self/fd"))
+    for _ in range(2):
+        assert [pair.source for pair in pairs] == [f"{n:03}" for n in range(150)]
+    assert len(os.listdir("/proc/self/fd")) - before < 70
 
 
 def test_a_file_that_changes_is_noticed(tmp_path):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from regard.data.pairs import Pair
-from regard.data.specs import load
+from regard.data.specs import Read, has_columns, load, undivided
 from regard.errors import BadData, RegardError
 
 ROWS = "".join(f"source {i % 200}\ttarget {i}\n" for i in range(400)).encode()
@@ -83,8 +83,8 @@ def test_a_folder_of_shards_and_a_folder_of_parts(tmp_path):
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        ("multi3k", "'multi3k' is no known set, file or folder: did you mean 'multi30k'? known sets: dates, copy, "),
-        ("zzz", "no known set, file or folder: known sets: dates, copy, reversal, multi30k, tatoeba, cmudict; or hub"),
+        ("multi3k", "'multi3k' is no known set, file or folder: did you mean 'multi30k'? one of: cmudict, copy, "),
+        ("zzz", "no known set, file or folder: one of: cmudict, copy, dates, multi30k, reversal, tatoeba; or hub"),
         ("date:en", "did you mean 'dates'?"),
         ("some/where", "some/where: there is no such file or folder"),
         ("data.tsv", "data.tsv: there is no such file or folder"),
@@ -101,10 +101,41 @@ def test_an_unknown_one(spec, text):
 
 
 def test_options_that_do_not_fit():
-    with pytest.raises(RegardError, match="dates has a division of its own: leave out valid= and test="):
+    with pytest.raises(RegardError, match=r"dates has a division of its own: leave out --read\.valid"):
         load("dates", test="a.tsv")
-    with pytest.raises(RegardError, match="multi30k has no columns to choose"):
+    with pytest.raises(RegardError, match=r"multi30k has no columns to choose: leave out --read\.source"):
         load("multi30k", columns=("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "how", "remedy"),
+    [
+        (b"a\tb\n\tc\n", {}, "leave such pairs out with --read.empty skip (empty='skip')"),
+        (b"from\tto\tno\n", {}, "choose two of them with --read.source and --read.target (columns=("),
+        (b"source\tsrc\ttarget\n", {}, "choose with --read.source and --read.target (columns=("),
+        (b"a\tb\n", {"columns": ("x", "y")}, "choose two with --read.source and --read.target (columns=("),
+    ],
+)
+def test_remedies_are_said_for_the_command_and_for_python(rows, how, remedy, tmp_path):
+    (tmp_path / "a.tsv").write_bytes(rows)
+    with pytest.raises(BadData) as fault:
+        load(str(tmp_path / "a.tsv"), **how)
+    assert remedy in str(fault.value)
+
+
+def test_what_is_undivided(tmp_path):
+    """One's own file is all there is, unless it is divided by a folder's names or by what is given beside it."""
+    for name in ("train.tsv", "test.tsv", "other/a.tsv", "other/b.tsv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"a\tb\nc\td\n")
+    counts = {name: undivided(str(tmp_path / name), Read()) for name in ("train.tsv", "other", "")}
+    assert {name: found and len(found) for name, found in counts.items()} == {"train.tsv": 2, "other": 4, "": None}
+    assert undivided(str(tmp_path / "train.tsv"), Read(test=str(tmp_path / "test.tsv"))) is None
+    assert undivided("dates", Read()) is undivided("hub:x", Read()) is undivided("copy:3", Read()) is None
+    with pytest.raises(RegardError, match="there is no such file or folder"):
+        undivided("nowhere.tsv", Read())
+    assert all(map(has_columns, ["a.tsv", "hub:x"]))
+    assert not any(map(has_columns, ["a,b", "dates", "copy:3"]))
 
 
 def test_neither_torch_nor_babel_is_imported_to_read_a_file(tmp_path):

@@ -72,7 +72,7 @@ def test_what_is_not_known():
     assert letters.encode("axb") == [*letters.encode("a")[:-1], UNKNOWN, *letters.encode("b")]
     assert letters.decode(letters.encode("axb")) == "a<unk>b"
     assert words.encode("ab  x,cd") == [*words.encode("ab")[:-1], UNKNOWN, UNKNOWN, *words.encode("cd")]
-    assert words.decode(words.encode("ab  x")) == "ab <unk>"
+    assert words.decode(words.encode("ab  x cd")) == "ab <unk> cd"
 
 
 def test_words_and_characters_are_cut_as_said():
@@ -82,6 +82,48 @@ def test_words_and_characters_are_cut_as_said():
     ]  # fmt: skip
     letters = Tokeniser.train(["👩🏽 e\u0323\u0301\n"], "characters")
     assert letters.tokens(letters.encode("👩🏽 ẹ́\n")) == ["👩", "🏽", " ", "ẹ", "\u0301", "\n", "</s>"]
+
+
+PUNCTUATED = ["ab ab cd, don't.", "«a» - (b; c)--d  ,e .. 'f' \u0301g\u3000h\x1ci\n", "K AE1 T", "</s> <pad>", ",", ""]
+
+
+@pytest.mark.parametrize("normalise", ["none", "nfc", "nfkc"])
+def test_words_come_back_up_to_white_space(normalise):
+    learnt = Tokeniser.train(PUNCTUATED, "words", normalise=normalise)
+    for again in (learnt, Tokeniser.from_json(learnt.to_json())):
+        for text in PUNCTUATED:
+            assert again.decode(again.encode(text)) == " ".join(text.split())
+    assert learnt.decode(learnt.encode("cd;ab")) == "cd <unk> ab"
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"])) | st.text("a ,'_\u0301\u00b2\t\x1f-"))
+def test_every_text_comes_back_from_words(text):
+    learnt = Tokeniser.train([text], "words", normalise="none")
+    assert learnt.decode(learnt.encode(text)) == " ".join(text.split())
+
+
+def test_words_of_a_run_trained_before_decode_as_they_did():
+    """Their JSON names another cut, at every sign, without a word about white space."""
+    given = json.loads(Tokeniser.train(["a, b"], "words").to_json())
+    given["pre_tokenizer"]["pattern"] = {"Regex": r"\w+|[^\w\s]"}
+    given["normalizer"] = {"type": "NFC"}
+    given["model"]["vocab"] = {**{name: i for i, name in enumerate(SPECIALS)}, "a": 4, ",": 5, "b": 6}
+    old = Tokeniser.from_json(json.dumps(given))
+    assert old.encode("a, b") == [4, 5, 6, END]
+    assert old.decode([4, 5, 6, END]) == "a , b"
+    assert Tokeniser.from_json(old.to_json()).decode([4, 5, 6]) == "a , b"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_word_of_each_token(kind):
+    text = "  it's\u3000naïve,\x1c  no "
+    learnt = Tokeniser.train([text], kind, 300)
+    numbers, ids = learnt.words(text), learnt.encode(text)[:-1]
+    assert len(numbers) == len(ids)
+    for number, word in enumerate(text.split()):
+        assert learnt.decode(i for i, n in zip(ids, numbers, strict=True) if n == number).strip() == word
+    assert learnt.words("") == []
 
 
 def test_pieces_of_a_character_are_shown_as_bytes():

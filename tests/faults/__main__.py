@@ -17,10 +17,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.faults import seeded, trust
+from tests.faults import kernels, seeded, trust
 from tests.faults.seeded import Fault
 
-FAULTS = (*seeded.FAULTS, *trust.FAULTS)
+FAULTS = (*seeded.FAULTS, *kernels.FAULTS, *trust.FAULTS)
 ROOT = Path(__file__).parents[2]
 FAILED, PASSED = 1, 0  # pytest's exit codes; any other is an accident, not a verdict
 

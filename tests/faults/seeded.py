@@ -13,6 +13,9 @@ ADDRESSING = "tests/core/test_addressing.py"
 CHOICE = "tests/core/test_choice.py"
 PREPARED = "tests/core/test_prepared.py"
 REGISTRY = "tests/contract/test_registry.py"
+WATCH = "tests/core/test_watch.py"
+TORCH_HEADS = "tests/adapters/test_torch_heads.py"
+HUGGING_FACE = "tests/adapters/test_hugging_face.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,28 +46,28 @@ FAULTS = (
     ),
     Fault(
         "window one short on the left",
-        "core/where.py",
+        "core/extents.py",
         "distance >= -self.left if",
         "distance > -self.left if",
         (LAWS,),
     ),
     Fault(
         "window open on the right",
-        "core/where.py",
+        "core/extents.py",
         "return before & (distance <= self.right) if",
         "return before if",
         (LAWS,),
     ),
     Fault(
         "blocks counted from one",
-        "core/where.py",
+        "core/extents.py",
         "cells.row_position // self.size ==",
         "(cells.row_position + 1) // self.size ==",
         (LAWS,),
     ),
     Fault(
         "length sees its own end",
-        "core/where.py",
+        "core/extents.py",
         "cells.column_position < self.tensor[..., None, None]",
         "cells.column_position <= self.tensor[..., None, None]",
         (LAWS,),
@@ -85,7 +88,7 @@ FAULTS = (
     ),
     Fault(
         "mask polarity turned round",
-        "core/where.py",
+        "core/extents.py",
         '        cells.fit(self.mask.shape, ("m", "n"), "the mask given")\n        return cells.cut(self.mask)',
         '        cells.fit(self.mask.shape, ("m", "n"), "the mask given")\n        return ~cells.cut(self.mask)',
         (LAWS,),
@@ -128,10 +131,10 @@ FAULTS = (
     ),
     Fault(
         "additive without tanh",
-        "core/compare.py",
-        "torch.tanh(asked[..., :, None, :] + key[..., None, :, :]) @ self.vector",
-        "(asked[..., :, None, :] + key[..., None, :, :]) @ self.vector",
-        (LAWS,),
+        "core/additive.py",
+        "    return torch.tanh(query[..., :, None, :] + key[..., None, :, :]) @ vector",
+        "    return (query[..., :, None, :] + key[..., None, :, :]) @ vector",
+        (GRADIENTS,),
     ),
     Fault(
         "cosine of the key's length only",
@@ -142,7 +145,7 @@ FAULTS = (
     ),
     Fault(
         "a vector of zeros divided by its length",
-        "core/compare.py",
+        "core/direction.py",
         "vectors / torch.where(largest > 0, largest, 1)",
         "vectors / largest",
         (ADDRESSING,),
@@ -157,8 +160,8 @@ FAULTS = (
     Fault(
         "alibi without direction of slope",
         "core/bias.py",
-        "return -slope[:, None, None] * distance",
-        "return slope[:, None, None] * distance",
+        "return -self._slope(query)[:, None, None] *",
+        "return self._slope(query)[:, None, None] *",
         (LAWS,),
     ),
     Fault(
@@ -208,9 +211,9 @@ FAULTS = (
     ),
     Fault(
         "what is not finite and seen goes unmarked",
-        "core/plain.py",
-        "result = result + nan_where(unsound, value)",
-        "result = result + 0",
+        "core/dispatch.py",
+        "return found + plain.nan_where(torch.cat(marks, -1)[..., None], found) if marks else found",
+        "return found",
         (LAWS,),
     ),
     Fault(
@@ -436,5 +439,166 @@ FAULTS = (
         '*("dot", "scaled_dot", "Additive",',
         '*("dot", "Dot", "scaled_dot", "Additive",',
         (REGISTRY,),
+    ),
+    Fault(
+        "watch: a graph is kept alive",
+        "core/held.py",
+        "view = tensor.detach()",
+        "view = tensor",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: a tensor changed in place is misread",
+        "core/held.py",
+        "kept.tensor._version != kept.version",
+        "kept.tensor._version < kept.version",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: a fused optimiser's step is misread",
+        "core/held.py",
+        "_bits(view) if learned else None",
+        "None",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: a tensor without versions is not copied",
+        "core/held.py",
+        "_Reference(tensor.clone(), None, None)",
+        "_Reference(tensor.detach(), None, None)",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: a choice is referred to, not copied",
+        "core/held.py",
+        "own = self._copies[id(choice)] = copy.copy(choice)",
+        "own = self._copies[id(choice)] = choice",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: weights are shown before they are scaled",
+        "core/looked.py",
+        "found = found * (factor if table.open is None else torch.where(table.open, factor, 0))",
+        "found = found * 1",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: rows that are asked for stand at the first",
+        "core/looked.py",
+        "cells = cells.part(rows)\n",
+        "cells = cells.part(slice(rows.stop - rows.start))\n",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: all heads are computed for one",
+        "core/looked.py",
+        "query, key = chosen.of(query[..., rows, :], query.ndim - 2), _key(key, chosen)",
+        "query = query[..., rows, :]",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: the first example is shown for any",
+        "core/record.py",
+        "tensor = tensor.narrow(axis, part.start, part.stop - part.start)",
+        "tensor = tensor.narrow(axis, 0, part.stop - part.start)",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: steps of a decoder start at the call asked for",
+        "core/seen.py",
+        "max(wanted.start - start, 0)",
+        "max(wanted.start, 0)",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: an error leaves a module running",
+        "core/watch.py",
+        "always_call=True",
+        "always_call=False",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: the outermost module gets the call",
+        "core/watch.py",
+        "self._modules[stack[-1]]",
+        "self._modules[stack[0]]",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: a copy of a module is taken for it",
+        "core/watch.py",
+        "if module is self.module and",
+        "if module is not None and",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: a repeated forward is another call",
+        "core/watch.py",
+        "torch._C._current_graph_task_id() != -1",
+        "torch._C._current_graph_task_id() == -2",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: a closed watch still sees",
+        "core/watch.py",
+        "for watch in _running.get() if watch in OPEN]",
+        "for watch in _running.get()]",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: shared scores have an owner",
+        "core/watch.py",
+        "isinstance(module, Score) and module not in (dot, scaled_dot)",
+        "isinstance(module, Score)",
+        (WATCH,),
+    ),
+    Fault(
+        "a cache's overwritten position is not counted",
+        "core/cache.py",
+        "fresh = start >= self._given",
+        "fresh = True",
+        (WATCH,),
+    ),
+    Fault(
+        "watch: a layer's added key is masked",
+        "adapters/torch_heads.py",
+        "missing, value=True)",
+        "missing, value=False)",
+        (TORCH_HEADS,),
+    ),
+    Fault(
+        "watch: a fused path stays off",
+        "adapters/shared.py",
+        "if not self._wanted and",
+        "if self._wanted < 0 and",
+        (TORCH_HEADS,),
+    ),
+    Fault(
+        "watch: heads of another share of the projection",
+        "adapters/torch_heads.py",
+        "slice(head.start * size, head.stop * size)",
+        "slice(0, (head.stop - head.start) * size)",
+        (TORCH_HEADS,),
+    ),
+    Fault(
+        "watch: grouped heads read keys in turns",
+        "adapters/hugging_face.py",
+        "torch.arange(head.start, head.stop, device=query.device) // shared",
+        'torch.arange(head.start, head.stop, device=query.device) % kept["key"].shape[1]',
+        (HUGGING_FACE,),
+    ),
+    Fault(
+        "watch: a scale of the caller is lost",
+        "adapters/hugging_face.py",
+        "scale = query.shape[-1] ** -0.5 if scaling is None else scaling",
+        "scale = query.shape[-1] ** -0.5",
+        (HUGGING_FACE,),
+    ),
+    Fault(
+        "watch: the wrapped function is not given back",
+        "adapters/hugging_face.py",
+        "if own.get(KEY) is recording:",
+        "if own.get(KEY) is inner:",
+        (HUGGING_FACE,),
     ),
 )

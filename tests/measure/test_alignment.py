@@ -1,12 +1,11 @@
 """The alignment error rate against its definition and the cases worked in the literature's own terms."""
 
-import math
 import re
 
 import pytest
 
 from regard.errors import BadData
-from regard.measure.alignment import AlignmentError, Gold, alignment_error, entropy, read_gold
+from regard.measure.alignment import AlignmentError, Gold, alignment_error, read_gold
 
 
 def test_the_definition():
@@ -44,6 +43,7 @@ def test_all_forms_of_gold_links_are_read():
     for text in ("0-1 12-3 4?5", "12-3 0-1\t4p5\n", "0-1-S 12-3-S 4-5-P", "0-1/S 12-3 4-5/P"):
         assert read_gold(text) == wanted
     assert read_gold("1-2 13-4 5?6", first=1) == wanted
+    assert read_gold("1-2 13-4 5?6", first=1, words=(13, 6)) == wanted
 
 
 WRONG = {
@@ -52,6 +52,11 @@ WRONG = {
     "negative": (lambda: read_gold("-1-0"), "'-1-0' is not a link"),
     "place": (lambda: read_gold("x", file="gold.txt", line=7), "gold.txt:7: 'x' is not a link"),
     "first": (lambda: read_gold("1-0", first=1), "'1-0' is before the first word, which has the number 1"),
+    "outside": (
+        lambda: read_gold("0-0 3-1", words=(3, 2), file="gold.txt", line=7),
+        "gold.txt:7: '3-1' is outside of the pair, of 3 and 2 words (white space parts them): the numbers begin at 0",
+    ),
+    "outside, counted from 1": (lambda: read_gold("1-1 3?3", words=(3, 2), first=1), "'3?3' is outside of the pair"),
     "count": (lambda: alignment_error([[]], []), "1 alignments but 0 gold ones"),
 }
 
@@ -61,9 +66,3 @@ def test_what_does_not_fit_is_refused(case):
     call, message = case
     with pytest.raises(BadData, match=re.escape(message)):
         call()
-
-
-def test_entropy():
-    assert entropy([[1.0, 0.0, 0.0]]) == [0.0]
-    assert entropy([[0.25] * 4, [0.5, 0.5, 0.0, 0.0]]) == pytest.approx([math.log(4), math.log(2)], abs=1e-15)
-    assert entropy([]) == []

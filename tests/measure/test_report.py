@@ -6,6 +6,7 @@ from regard.errors import BadData
 from regard.measure.alignment import AlignmentError
 from regard.measure.likelihood import Likelihood
 from regard.measure.report import even_edges, report
+from regard.measure.text import bleu
 
 LIKELY = Likelihood(total=6.0, tokens=12)
 
@@ -34,6 +35,21 @@ def test_scores_come_with_their_signature():
     assert [score.name for score in found.scores] == ["BLEU", "chrF2"]
     assert found.as_json()["BLEU"]["signature"].startswith("nrefs:var|bs:10|")
     assert "BLEU|nrefs:var|bs:10|seed:12345" in found.as_text()
+
+
+def test_bleu_in_each_range():
+    """As figure 2 of Bahdanau et al. shows it: each range by itself, next to exact match and token errors."""
+    answers = ["the cat sat on the mat", "a dog ran in a wide park today", "the cat sat on that mat"]
+    references = [["the cat sat on the mat"], ["a dog ran into a wide park"], ["the cat sat on the mat"]]
+    found = report(answers, references, [6, 12, 6], LIKELY, unit="words", resamples=0, edges=[5, 10, 20])
+    expected = [bleu([answers[i] for i in some], [references[i] for i in some], resamples=0) for some in ([0, 2], [1])]
+    by_length = found.as_json()["by_length"]
+    assert [each["BLEU"] for each in by_length] == [None, expected[0].score, expected[1].score, None]
+    assert expected[0].score > 60 > expected[1].score
+    for score in expected:
+        assert f"{score.score:.2f}\n" in found.as_text() + "\n"
+    assert "BLEU" not in made().as_text()
+    assert "BLEU" not in made().as_json()["by_length"][0]
 
 
 def test_words_have_spaces_between():

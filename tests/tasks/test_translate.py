@@ -9,8 +9,8 @@ from torch import nn
 
 from regard.data.pairs import Pair, Splits
 from regard.data.tokens import END, PAD
-from regard.errors import RegardError
-from regard.measure.alignment import read_gold
+from regard.errors import BadData, RegardError
+from regard.measure.alignment import AlignmentError, read_gold
 from regard.models import rnnsearch
 from regard.nn.stepwise import Step
 from regard.tasks.judging import likelihood_of
@@ -132,20 +132,146 @@ def test_a_word_is_a_token_of_its_error_rate():
 def test_the_best_is_chosen_by_what_was_asked_for(task):
     measures = {"exact": 0.25, "loss": 2.0, "bleu": 31.0}
     for metric, goodness in (("exact", 0.25), ("loss", -2.0), ("bleu", 31.0)):
-        assert task.with_options(metric=metric).goodness(measures) == goodness
+        assert task.with_options(metric=metric).goodness(measures) == (goodness, -2.0)
     assert task.with_options(metric="bleu").validated(model(task), SPLITS, tokens=64).keys() > {"bleu", "exact"}
 
 
-def test_alignments_are_counted_in_words(task):
-    with pytest.raises(RegardError, match="gold alignments count words, but the tokens here are characters"):
-        task.evaluated(model(task), PAIRS, {}, tokens=64, resamples=None, gold=[])
-    pairs = [Pair("a b c", "x y"), Pair("b", "y")]
-    words = Translate.of(Splits(pairs, pairs, pairs, "words"), Options(tokens="words"))
-    gold = [read_gold("0-0 1-1"), read_gold("0-0")]
-    net = rnnsearch.RnnSearch(words.configured(rnnsearch.Config(width=9, embedding=5, readout=4, alignment=6))).eval()
-    found = words.evaluated(net, pairs, {}, tokens=64, resamples=None, gold=gold).alignment
-    assert (found.sure, found.links) == (3, found.links)
-    assert 0 <= found.rate <= 1
+class Looker(nn.Module):
+    """Looks where it is told to: a matrix of weights for each source line, a row for each step."""
+
+    def __init__(self, task, weights):
+        super().__init__()
+        self.task, self.weights = task, {tuple(task.encoded(source)): rows for source, rows in weights.items()}
+
+    def begin(self, source, source_length):
+        looked = torch.zeros(len(source), 40, source.shape[1])
+        for row, (line, length) in enumerate(zip(source, source_length, strict=True)):
+            told = self.weights[tuple(line[:length].tolist())]
+            looked[row, : len(told), :length] = torch.tensor(told)
+        return Left(looked)
+
+    def step(self, state, token):
+        logits = torch.zeros(len(token), self.task.target.size)
+        return Step(logits, Left(state.left.roll(-1, 1)), state.left[:, 0])
+
+    def forward(self, source, source_length, target):
+        return torch.zeros(*target.shape, self.task.target.size)
+
+
+@pytest.mark.parametrize("tokens", ["words", "characters", "subwords"])
+def test_the_alignment_error_rate_of_known_weights(tokens):
+    """Two pairs, with words of several tokens, and where each target word looks most: 0-0, 0-1, 1-2; 0-0, 1-1, END.
+
+    So |A| = 5; of |S| = 4 sure links 0-0, 1-2 and 0-0 are found, and the possible one: |A∩S| = 3, |A∩P| = 4.
+    """
+    pairs = [Pair("don't go", "geh jetzt, nicht"), Pair("a, bb", "xx y z.")]
+    given = Translate.of(Splits(pairs, pairs, pairs, "pairs"), Options(tokens=tokens, vocabulary=300))
+    looked = [
+        [[0.5, 0.3], [0.9, 0.1], [0.2, 0.7]],
+        [[0.6, 0.4], [0.1, 0.8], [0.2, 0.3]],
+    ]
+    weights = {pair.source: _rows(given, pair, rows) for pair, rows in zip(pairs, looked, strict=True)}
+    gold = [read_gold("0-0 1-2 1-1"), read_gold("0-0 1?1")]
+    found = given.evaluated(Looker(given, weights), pairs, {}, tokens=64, resamples=None, gold=gold).alignment
+    assert found == AlignmentError(links=5, sure=4, found_sure=3, found_possible=4)
+    assert found.rate == pytest.approx(1 - 7 / 9, abs=1e-12)
+
+
+def _rows(task, pair, looked):
+    """Weights of tokens that make those of words: even over the tokens of a source word, the rest on END; the rows of
+    the tokens of a target word differ, and have the given one as their mean."""
+    source, target = task.source.words(pair.source), task.target.words(pair.target)
+    rows, seen = [], dict.fromkeys(target, 0)
+    for word in target:
+        wanted = [0.0, 0.0] if word is None else looked[word]
+        count, seen[word] = target.count(word), seen[word] + 1
+        shift = 0.0 if word is None or count == 1 else 0.3 * (1 if seen[word] <= count // 2 else -1)
+        shift = 0.0 if count % 2 and seen[word] == count else shift
+        wanted = [wanted[0] + shift, wanted[1] - shift]
+        row = [0.0 if place is None else wanted[place] / source.count(place) for place in source]
+        rows.append([*row, 1 - sum(row)])
+    return rows
+
+
+def test_a_model_without_attention_has_no_alignments(task):
+    said = [(pair.source, pair.target) for pair in PAIRS]
+    with pytest.raises(RegardError, match="the model has no attention: there are no alignments to compare"):
+        task.evaluated(Parrot(task, said), PAIRS, {}, tokens=64, resamples=None, gold=[read_gold("")] * 5)
+
+
+def test_an_answer_may_be_as_long_as_in_training():
+    """A letter becomes 60: no bound that is made of the source's length alone lets it through."""
+    pairs = [Pair("a", "b" * 60), Pair("abcabcabc", "c")]
+    given = Translate.of(Splits(pairs, pairs, pairs, "long"), Options())
+    assert (given.options.longest_answer, given.options.ratio) == (61, 61 / 2)
+    assert given.most_written(torch.tensor([2, 10])).tolist() == [97, 97]
+
+    class Endless(Parrot):
+        def step(self, state, token):
+            ids = torch.full((len(token), 1), given.target.encode("b")[0])
+            ended = state.left[:, :1] >= 60
+            return Step(
+                torch.zeros(len(token), given.target.size).scatter(1, torch.where(ended, END, ids), 9.0),
+                Left(state.left + 1),
+                None,
+            )
+
+        def begin(self, source, source_length):
+            return Left(torch.zeros(len(source), 1, dtype=torch.long))
+
+    found = given.evaluated(Endless(given, []), pairs[:1], {}, tokens=64, resamples=None)
+    assert (found.errors.exact_match, found.unfinished) == (1.0, 0)
+    short = given.with_options(longest_answer=5, ratio=2.0)
+    assert short.most_written(torch.tensor([2, 10])).tolist() == [25, 45]
+    found = short.evaluated(Endless(given, []), pairs[:1], {}, tokens=64, resamples=None)
+    assert (found.errors.exact_match, found.unfinished, found.as_json()["unfinished"]) == (0.0, 1, 1)
+    assert "unfinished       1  answers were cut before their end" in found.as_text()
+    older = given.with_options(longest_answer=0, ratio=0.0)
+    assert older.most_written(torch.tensor([2, 10])).tolist() == [24, 40]
+
+
+def test_too_long_lines_do_not_say_how_much_is_written():
+    pairs = [Pair("ab", "a"), Pair("a", "b" * 60)]
+    given = Translate.of(Splits(pairs, pairs, pairs, "long"), Options(longest=9))
+    assert (given.options.longest_answer, given.options.ratio) == (2, 2 / 3)
+
+
+def test_what_is_too_long_is_counted():
+    pairs = [Pair("abc", "cba"), Pair("abcabcabcabc", "c"), Pair("a", "abcabcabcabc"), Pair("ab", "ba")]
+    given = Translate.of(Splits(pairs, pairs, pairs, "long"), Options(longest=6))
+    found = given.evaluated(model(given), pairs, {}, tokens=64, resamples=None)
+    assert (found.likelihood.skipped, found.as_json()["skipped"], found.as_json()["examples"]) == (2, 2, 4)
+    assert "skipped          2  too long: they have no part in loss and perplexity" in found.as_text()
+    with pytest.raises(BadData, match=r"each of the 2 pairs is longer than --task\.longest 6 tokens"):
+        given.evaluated(model(given), pairs[1:3], {}, tokens=64, resamples=None)
+
+
+@pytest.mark.parametrize("part", ["train", "valid"])
+def test_nothing_left_to_learn_from_or_to_choose_by_is_said_at_once(part):
+    long, parts = [Pair("abcabcabcabc", "c")] * 3, {"train": PAIRS, "valid": PAIRS, "test": PAIRS}
+    splits = Splits(**{**parts, part: long}, name="pairs.tsv")
+    expected = f"pairs.tsv, its {part} part: each of the 3 pairs is longer than --task.longest 9 tokens: raise it"
+    with pytest.raises(BadData, match=expected):
+        Translate.of(splits, Options(longest=9))
+    with pytest.raises(BadData, match=expected):
+        Translate.of(Splits(PAIRS, PAIRS, PAIRS, "p"), Options(longest=9)).check(splits)
+
+
+WRONG = {
+    "one text": (lambda task: task.answers(None, "ab"), "expected a list of lines, got one text: put it into a list"),
+    "size": (lambda task: task.answers(None, ["ab"], size=0), "size=0: expected at least 1"),
+    "a name": (lambda task: task.with_options(beem=3), "translate has no option 'beem': did you mean 'beam'?"),
+    "a value": (lambda task: task.with_options(beam=0), "task.beam must be at least 1, got 0"),
+    "nan": (lambda task: task.with_options(length_penalty=math.nan), "task.length_penalty must be a finite"),
+    "ratio": (lambda task: task.with_options(ratio=math.inf), "task.ratio must be at least 0, got inf"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_is_explained(name, task, unchecked):
+    call, message = WRONG[name]
+    with pytest.raises(RegardError, match=message):
+        call(task)
 
 
 def test_drawn_answers_are_those_of_their_place(task):
@@ -193,6 +319,12 @@ def test_files_and_back(task):
         assert again.source.encode(line) == task.source.encode(line)
         assert again.source.encode(line)[-1] == END
     assert again.files() == task.files()
+    older = {
+        name: value
+        for name, value in dataclasses.asdict(task.options).items()
+        if name not in ("longest_answer", "ratio")
+    }
+    assert Translate.load(older, task.files()).most_written(torch.tensor([7])).tolist() == [34]
 
 
 def test_vocabularies_come_from_the_data(task):

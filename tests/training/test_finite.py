@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from regard.errors import Diverged
-from regard.training.loop import Duration, train
-from regard.training.settings import Settings
+from regard.training.loop import train
+from regard.training.resuming import found
+from regard.training.settings import Duration, Settings
 from regard.training.store import Store
 from tests.training import toy
 
@@ -59,7 +60,13 @@ def run(path, task, *, resume=False, report=lambda _: None, spare=False, seen=No
         seen.append(model)
     store = Store(path)
     with store.lock():
-        arguments = {"store": store, "config": {}, "options": {}, "resume": resume, "report": report}
+        arguments = {
+            "store": store,
+            "config": {},
+            "options": {},
+            "state": found(store, resume=resume),
+            "report": report,
+        }
         train(model, task, toy.SPLITS, SETTINGS, Duration(steps=STEPS), **arguments)
     return (path / "metrics.jsonl").read_text(), Store(path).load_published().files
 
@@ -72,8 +79,8 @@ def refused(path, task, **options) -> str:
     state = store.load_state()
     if state is not None:
         assert all(tensor.isfinite().all() for tensor in state.tensors.values())
-        assert math.isfinite(state.record["best"] or 0)
-        assert store.load_best() is None or math.isfinite(store.load_best().record["best"])
+        assert all(map(math.isfinite, state.record["metrics"].values()))
+        assert store.load_best() is None or all(map(math.isfinite, store.load_best().record["metrics"].values()))
     text = (path / "metrics.jsonl").read_text()
     assert "NaN" not in text
     assert "Infinity" not in text

@@ -7,32 +7,35 @@ import signal
 
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from regard.errors import Diverged, RegardError
-from regard.training.loop import Duration, train
-from regard.training.settings import Settings
+from regard.training.loop import train
+from regard.training.resuming import found
+from regard.training.settings import Duration, Settings
 from regard.training.store import Store
 from tests.training import toy
 
 SETTINGS = Settings(rate=0.02, warmup=3, validate=7, save=5, average=0.9)
 
 
-def run(path, steps=40, settings=SETTINGS, *, resume=False, task=None, report=lambda _: None, seed=0, **duration):
+def run(path, steps=40, settings=SETTINGS, *, resume=False, task=None, seed=0, splits=toy.SPLITS, **more):
     """One sitting: the outcome, the final weights, and the lines of metrics.jsonl."""
     store, model = Store(path), toy.model(seed)
+    duration = {name: more.pop(name) for name in ("epochs", "minutes") if name in more}
     with store.lock():
         outcome = train(
             model,
             task or toy.Toy(),
-            toy.SPLITS,
+            splits,
             settings,
             Duration(**(duration or {"steps": steps})),
             store=store,
             config={"model_name": "toy"},
             options={"a": 1},
             seed=seed,
-            resume=resume,
-            report=report,
+            state=found(store, resume=resume),
+            **more,
         )
     lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     return outcome, {name: tensor.clone() for name, tensor in model.state_dict().items()}, lines
@@ -228,7 +231,7 @@ def test_a_folder_is_not_written_over(tmp_path):
     [
         ({}, "give one of --steps, --epochs and --minutes, got none"),
         ({"steps": 3, "epochs": 1}, "got --steps and --epochs"),
-        ({"minutes": 0}, "--minutes must be above 0, got 0"),
+        ({"minutes": 0}, "--minutes must be above 0 and finite, got 0"),
     ],
 )
 def test_durations_that_cannot_be(given, text):
@@ -262,3 +265,181 @@ def test_every_part_of_a_step_has_a_seed_of_its_own(tmp_path, monkeypatch):
     run(tmp_path / "run", 6, Settings(rate=0.02, accumulate=2, validate=50, save=50))
     drawn = seeds[1:]  # the first is that of the first weights
     assert len(set(drawn)) == len(drawn) == 6 * 2 - 1, "an epoch of seven batches ends with a step of one"
+
+
+class Measured(toy.Toy):
+    """The toy, whose validations give what is listed: a metric and a loss."""
+
+    def __init__(self, *found):
+        super().__init__()
+        self.found = list(found)
+
+    def validated(self, model, splits, *, tokens):
+        score, loss = self.found.pop(0)
+        return {"score": score, "loss": loss}
+
+    def goodness(self, measures):
+        return (measures["score"], -measures["loss"])
+
+
+RARE = Settings(rate=0.02, validate=2, save=50)
+
+
+@pytest.mark.parametrize(
+    ("found", "best"),
+    [
+        ([(0.0, 3.0), (0.0, 2.0), (0.0, 2.5)], 4),  # nothing is right yet: the first would stand for ever
+        ([(1.0, 3.0), (1.0, 2.0), (1.0, 2.0)], 4),  # all is right: the surest, and of equals the first
+        ([(0.5, 2.0), (0.6, 9.0), (0.5, 1.0)], 4),  # the metric comes first
+    ],
+)
+def test_where_the_metric_ties_the_lower_loss_is_better(tmp_path, found, best):
+    outcome, _, _ = run(tmp_path / "run", 6, RARE, task=Measured(*found))
+    assert (outcome.metrics["step"], Store(tmp_path / "run").load_published().step) == (best, best)
+
+
+def test_patience_counts_by_the_loss_too(tmp_path):
+    settings = Settings(rate=0.02, validate=2, save=50, patience=2)
+    falling = [(0.0, 3.0), (0.0, 2.0), (0.0, 2.5), (0.0, 1.5), (0.0, 1.5), (0.0, 1.6), (0.0, 1.0)]
+    outcome, _, _ = run(tmp_path / "run", 100, settings, task=Measured(*falling))
+    assert (outcome.step, outcome.steps, outcome.metrics["step"]) == (12, 100, 8)
+    assert outcome.ended.startswith("ended at step 12 by --train.patience 2: none of the last 2 validations was")
+
+
+def test_a_metric_that_is_chosen_anew_has_no_best_yet(tmp_path):
+    class Other(Measured):
+        def validated(self, model, splits, *, tokens):
+            return {**super().validated(model, splits, tokens=tokens), "other": 0.1}
+
+        def goodness(self, measures):
+            return (measures["other"],)
+
+    run(tmp_path / "run", 2, RARE, task=Measured((0.9, 1.0)))
+    assert run(tmp_path / "run", 4, RARE, task=Other((0.0, 5.0)), resume=True)[0].metrics["step"] == 4
+
+
+def test_a_best_of_before_that_was_a_number(tmp_path):
+    run(tmp_path / "run", 2, RARE, task=Measured((0.5, 1.0)))
+    store = Store(tmp_path / "run")
+    state = store.load_state()
+    with store.lock():
+        store.save_state(2, state.tensors, {**state.record, "best": 0.5})
+    task = Measured((0.5, 1.1), (0.5, 0.9))
+    assert run(tmp_path / "run", 6, RARE, task=task, resume=True)[0].metrics["step"] == 6
+
+
+def test_a_validation_is_of_the_model_as_it_is_used(tmp_path):
+    """Without dropout; and training goes on with it."""
+    modes = {"step": [], "validation": []}
+
+    class Watched(toy.Toy):
+        def loss(self, model, batch, smoothing):
+            modes["step"].append(model.training)
+            return super().loss(model, batch, smoothing)
+
+        def validated(self, model, splits, *, tokens):
+            modes["validation"].append(model.training)
+            before = len(modes["step"])
+            found = super().validated(model, splits, tokens=tokens)
+            del modes["step"][before:]
+            return found
+
+    _, weights, lines = run(tmp_path / "run", 9, Settings(rate=0.02, validate=3, save=50), task=Watched())
+    assert modes == {"step": [True] * 9, "validation": [False] * 3}
+    used = toy.model().eval()
+    used.load_state_dict(weights)
+    with torch.no_grad():
+        assert lines[-1]["valid.score"] == toy.Toy().validated(used, toy.SPLITS, tokens=1)["score"]
+
+
+def test_matrices_decay_and_biases_do_not(tmp_path):
+    """Where the gradient is 0 there is nothing but the decay."""
+
+    class Still(toy.Toy):
+        def loss(self, model, batch, smoothing):
+            found = super().loss(model, batch, smoothing)
+            return found._replace(objective=found.objective * 0)
+
+    settings = Settings(rate=0.1, warmup=0, shape="constant", decay=0.5)
+    _, weights, _ = run(tmp_path / "run", 3, settings, task=Still())
+    for name, first in toy.model().state_dict().items():
+        share = (1 - 0.1 * 0.5) ** 3 if first.ndim == 2 else 1.0
+        torch.testing.assert_close(weights[name], first * share)
+
+
+@pytest.fixture
+def applied():
+    """The gradients that every step of the optimiser is made with."""
+    steps = []
+
+    def look(optimizer, given, more):
+        steps.append([p.grad.clone() for group in optimizer.param_groups for p in group["params"]])
+
+    hook = register_optimizer_step_pre_hook(look)
+    yield steps
+    hook.remove()
+
+
+def test_a_gradient_is_clipped(tmp_path, applied):
+    """Adam divides the size of a gradient away again, unless sizes differ: so look at what it is given."""
+    _, _, lines = run(tmp_path / "run", 20, Settings(rate=0.02, clip=1.5, validate=50, save=50))
+    norms = [math.sqrt(sum(float(part.square().sum()) for part in parts)) for parts in applied]
+    before = [line["norm"] for line in lines if "norm" in line]
+    assert max(before) > 1.5 > min(before), "some are longer and some are not"
+    assert norms == pytest.approx([min(norm, 1.5) for norm in before], rel=1e-5)
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_a_gradient_is_of_the_mean_over_tokens(tmp_path, applied, accumulate):
+    task = toy.Toy()
+    net = toy.model()
+    net[1].p = 0.0
+    store = Store(tmp_path / "run")
+    settings = Settings(clip=0, accumulate=accumulate)
+    with store.lock():
+        loop = {"store": store, "config": {}, "options": {}}
+        train(net, task, toy.SPLITS, settings, Duration(steps=1), **loop)
+    seen = [place for part in task.seen[:accumulate] for place in part]
+    assert len(seen) == 3 * accumulate
+    fresh = toy.model()
+    fresh[1].p = 0.0
+    loss = toy.Toy().loss(fresh, toy.Toy().batch(toy.SPLITS.train, seen), 0.0)
+    (loss.objective / len(seen)).backward()
+    expected = sorted(fresh.parameters(), key=lambda parameter: parameter.ndim < 2)  # as they are grouped
+    for parameter, gradient in zip(expected, applied[0], strict=True):
+        torch.testing.assert_close(gradient, parameter.grad)
+
+
+def test_the_data_of_a_state_must_be_the_data(tmp_path):
+    run(tmp_path / "run", 5)
+    other = toy.SPLITS._replace(train=[*range(19), 25], name="numbers")
+    with pytest.raises(
+        RegardError, match=r"^numbers is no longer the data of this run \(train was 20 examples \w{8}, is"
+    ):
+        run(tmp_path / "run", 9, splits=other, resume=True)
+    fewer = toy.SPLITS._replace(valid=[20])
+    with pytest.raises(RegardError, match=r"\(valid was 4 examples \w{8}, is 1 examples \w{8}\): give back"):
+        run(tmp_path / "run", 9, splits=fewer, resume=True)
+    assert run(tmp_path / "run", 9, resume=True)[0].step == 9
+
+
+def test_a_state_gives_its_memory_back(tmp_path):
+    run(tmp_path / "run", 5)
+    store = Store(tmp_path / "run")
+    with store.lock():
+        state = found(store, resume=True)
+        loop = {"store": store, "config": {}, "options": {}}
+        train(toy.model(), toy.Toy(), toy.SPLITS, SETTINGS, Duration(steps=6), state=state, **loop)
+    assert state.tensors == {}
+
+
+def test_what_is_said_of_a_model_comes_with_it(tmp_path):
+    told = []
+
+    def look(progress):
+        told.append((tmp_path / "run" / "README.md").read_text() if (tmp_path / "run" / "README.md").exists() else "")
+
+    task = Measured((0.1, 1.0), (0.0, 2.0), (0.2, 1.0))
+    run(tmp_path / "run", 6, RARE, task=task, report=look, describe=lambda metrics: f"score {metrics['score']}")
+    assert told == ["", "", "score 0.1", "score 0.1", "score 0.1", "score 0.1"]
+    assert (tmp_path / "run" / "README.md").read_text() == "score 0.2"

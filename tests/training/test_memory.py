@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from regard.errors import OutOfMemory
-from regard.training.loop import Duration, train
+from regard.training import loop
 from regard.training.memory import explained_memory
-from regard.training.settings import Settings
+from regard.training.settings import Duration, Settings
 from regard.training.store import Store
 from tests.training import toy
 
@@ -36,17 +36,17 @@ def test_another_error_is_left_alone():
         raise RuntimeError("shapes do not fit")
 
 
-@pytest.mark.parametrize("where", ["validated", "files"])
-def test_outside_of_a_batch(where, memory, monkeypatch):
+@pytest.mark.parametrize(("where", "name"), [(toy.Toy, "validated"), (loop, "published")])
+def test_outside_of_a_batch(where, name, memory, monkeypatch):
     """In a validation, or in what is published after it: the states before stay."""
 
     def too_large(*arguments, **options):
         raise RuntimeError("can't allocate memory")
 
-    monkeypatch.setattr(toy.Toy, where, too_large)
+    monkeypatch.setattr(where, name, too_large)
     store = Store(memory / "run")
     settings = Settings(save=2, validate=5)
     arguments = {"store": store, "config": {}, "options": {}}
     with store.lock(), pytest.raises(OutOfMemory, match=r"out of memory on what a step adds to its batches"):
-        train(toy.model(), toy.Toy(), toy.SPLITS, settings, Duration(steps=9), **arguments)
+        loop.train(toy.model(), toy.Toy(), toy.SPLITS, settings, Duration(steps=9), **arguments)
     assert store.load_state().step == 4

@@ -6,8 +6,9 @@ import signal
 import pytest
 import torch
 
-from regard.training.loop import Duration, train
-from regard.training.settings import Settings
+from regard.training.loop import train
+from regard.training.resuming import found
+from regard.training.settings import Duration, Settings
 from regard.training.store import Store
 from tests.training import toy
 
@@ -49,7 +50,7 @@ def run(path, settings, task=None, *, resume=False, steps=STEPS):
     store = Store(path)
     task = task or Cut()
     with store.lock():
-        arguments = {"store": store, "config": {}, "options": {}, "resume": resume}
+        arguments = {"store": store, "config": {}, "options": {}, "state": found(store, resume=resume)}
         try:
             outcome = train(toy.model(), task, toy.SPLITS, settings, Duration(steps=steps), **arguments)
         except KeyboardInterrupt:

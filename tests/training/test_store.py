@@ -135,7 +135,7 @@ def test_a_published_model_is_replaced_whole(store):
         assert store.load_published() == (3, MODEL, ())
         store.publish({"config.json": b"[]"}, 4)
     assert store.load_published() == (4, {"config.json": b"[]"}, ())
-    assert sorted(os.listdir(store.path)) == ["README.md", "config.json", "manifest.json", "state"]
+    assert sorted(os.listdir(store.path)) == ["README.md", "config.json", "manifest.json"]
     listed = json.loads((store.path / "manifest.json").read_text())
     assert (listed["format_version"], listed["step"], listed["files"]["config.json"]["size"]) == (1, 4, 2)
 

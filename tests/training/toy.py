@@ -31,6 +31,7 @@ class Plan:
 class Splits(NamedTuple):
     train: list[int]
     valid: list[int]
+    name: str = "toy"
 
 
 SPLITS = Splits(list(range(20)), list(range(20, 24)))
@@ -67,7 +68,7 @@ class Toy:
         return {"score": -float(self.loss(model, batch, 0.0).likelihood.detach())}
 
     def goodness(self, measures):
-        return measures["score"]
+        return (measures["score"],)
 
     def files(self):
         return {"toy.json": b"{}"}

@@ -1,9 +1,7 @@
 """Every claim by its name. Imports nothing that measures."""
 
-import difflib
-
 from regard.claims.claim import Claim, Goal
-from regard.errors import RegardError
+from regard.errors import RegardError, nearest
 
 CLAIMS = (
     Claim(
@@ -50,6 +48,4 @@ def claim(name: str) -> Claim:
     known = {each.name: each for each in CLAIMS}
     if name in known:
         return known[name]
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f"did you mean {close[0]}? " if close else ""
-    raise RegardError(f"there is no claim {name!r}: {hint}regard ls claims lists them: {', '.join(known)}")
+    raise RegardError(f"there is no claim {name!r}: {nearest(name, known)} (regard ls claims)")

@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -30,6 +31,8 @@ regard COMMAND --help says more of one. First: regard demo"""
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0, or that of the error (see `regard.errors`)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # arrows and letters that its encoding does not have
     if not words or words[0] in ("-h", "--help", "help"):
         print(USAGE.format(commands="\n".join(f"  {name:10} {text}" for name, text in COMMANDS.items())))  # noqa: T201
         return 0
@@ -40,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         code = command(words[0])(words[1:])
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by whoever started us
+            sys.stdout.flush()
     except RegardError as error:
         code = failed(str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -68,7 +72,7 @@ def _of_the_machine(error: Exception) -> RegardError | None:
 
 def _let_go() -> None:
     """Points output that cannot be written at nothing: Python would complain of it once more when it ends."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()
         except OSError:

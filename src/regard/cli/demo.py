@@ -4,7 +4,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from regard.cli.options import number, taken
+from regard.cli.options import taken
+from regard.cli.words import within
 from regard.errors import RegardError
 
 STEPS = 500
@@ -19,7 +20,7 @@ def run(words: list[str]) -> int:
         print(f"usage: regard demo [--out RUN] [--steps N]\n\n{__doc__}")  # noqa: T201
         return 0
     out, words = taken(words, "--out", _free_folder())
-    steps, words = number(words, "--steps", int)
+    steps, words = within(words, "--steps", int, least=1)
     if words:
         raise RegardError(f"demo: takes --out RUN and --steps N only, got {' '.join(words)}")
     from regard.cli.look import picture

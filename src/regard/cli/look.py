@@ -3,13 +3,16 @@
 from typing import Any
 
 from regard.cli.options import taken
-from regard.errors import RegardError
+from regard.cli.words import no_more_options, parted
+from regard.errors import RegardError, nearest
 
 LINE_END = "∎"
 """Stands for END, in a picture."""
 FORMS = ("matrix", "pharaoh", "json")
 
-USAGE = """usage: regard look RUN TEXT … [--to matrix|pharaoh|json]
+USAGE = """usage: regard look RUN TEXT … [--to matrix|pharaoh|json] [-- TEXT …]
+
+What stands behind -- is text, whatever it is.
 
   matrix     a picture in the terminal: columns what was read, rows what was written, the darker the more
   pharaoh    a line for each text: source-target, from 0, for each written token the one that it looked at most
@@ -18,13 +21,16 @@ USAGE = """usage: regard look RUN TEXT … [--to matrix|pharaoh|json]
 
 def run(words: list[str]) -> int:
     """Draws or prints the weights of each text."""
+    words, behind = parted(words)
     if {"-h", "--help"} & set(words):
         print(USAGE)  # noqa: T201
         return 0
     form, words = taken(words, "--to", FORMS[0])
     if form not in FORMS:
-        raise RegardError(f"look: --to must be one of {', '.join(FORMS)}, got {form}")
-    if len(words) < 2 or any(word.startswith("--") for word in words):
+        raise RegardError(f"look: --to {form} is not known: {nearest(str(form), FORMS)}")
+    no_more_options("look", words, ("--to", "--help"))
+    words += behind
+    if len(words) < 2:
         raise RegardError("look: name a run folder and at least one text: regard look RUN TEXT …")
     from regard.cli import printable
     from regard.decode import alignment

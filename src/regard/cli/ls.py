@@ -1,7 +1,8 @@
 """`regard ls [models|tasks|data|claims]`: what there is."""
 
 from regard.claims.catalogue import CLAIMS
-from regard.errors import RegardError
+from regard.data.known import KNOWN
+from regard.errors import RegardError, nearest
 from regard.models.catalogue import MODELS
 from regard.tasks.catalogue import TASKS
 
@@ -27,12 +28,16 @@ def run(words: list[str]) -> int:
     if {"-h", "--help"} & set(words):
         print(f"usage: regard ls [{'|'.join(lists)}]\n\n{__doc__}")  # noqa: T201
         return 0
-    if len(words) > 1 or (words and words[0] not in lists):
-        raise RegardError(f"ls: list one of {', '.join(lists)}, got {' '.join(words)}")
+    if len(words) > 1:
+        raise RegardError(f"ls: names one list, got {' '.join(words)}")
+    if words and words[0] not in lists:
+        raise RegardError(f"ls: there is no list {words[0]!r}: {nearest(words[0], lists)}")
     for name in words or lists:
         print(name)  # noqa: T201
         for entry, text in lists[name].items():
             print(f"  {entry:16} {text}")  # noqa: T201
+            if name == "data" and entry in KNOWN:
+                print(f"  {'':16} licence: {KNOWN[entry].licence}")  # noqa: T201
         if name == "data":
             print(f"  {FILES}")  # noqa: T201
     return 0

@@ -1,10 +1,8 @@
 """From the words of a command line to typed options, and errors that suggest the nearest name."""
 
 import contextlib
-import dataclasses
 import io
 import tomllib
-import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +11,7 @@ import msgspec
 import tyro
 
 from regard.errors import RegardError
+from regard.training.options import over
 
 Options = TypeVar("Options")
 Number = TypeVar("Number", int, float)
@@ -68,32 +67,6 @@ def from_file(path: str | Path, default: Options) -> Options:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.DecodeError) as fact:
         raise RegardError(f"{path}: {fact}") from None
     return over(default, found, str(path))
-
-
-def over(default: Options, found: Any, place: str) -> Options:
-    """A dataclass with some of its fields replaced, by a tree of the same shape."""
-    if not isinstance(found, dict):
-        raise RegardError(f"{place}: expected a table of options, got {type(found).__name__}")
-    fields = {field.name: field for field in dataclasses.fields(default)}  # type: ignore[arg-type]
-    for key in found:
-        if key not in fields:
-            import difflib
-
-            close = difflib.get_close_matches(key, fields, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise RegardError(f"{place}: there is no option {key!r}: {hint}one of {', '.join(fields)}")
-    hints = typing.get_type_hints(type(default))
-    values = {}
-    for key, value in found.items():
-        current = getattr(default, key)
-        if dataclasses.is_dataclass(current):
-            values[key] = over(current, value, f"{place}: {key}")
-            continue
-        try:
-            values[key] = msgspec.convert(value, hints[key])
-        except msgspec.ValidationError as fact:
-            raise RegardError(f"{place}: {key}: {fact}") from None
-    return dataclasses.replace(default, **values)  # type: ignore[type-var]
 
 
 def flag(words: list[str], name: str) -> tuple[bool, list[str]]:

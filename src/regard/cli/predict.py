@@ -9,15 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from regard.cli.options import flag, number, taken
+from regard.cli.options import flag, taken
+from regard.cli.words import no_more_options, parted, within
 from regard.errors import RegardError
 
 CHUNK = 1024
 """Lines that are decoded together."""
 
-USAGE = """usage: regard predict RUN [TEXT …] [options]
+USAGE = """usage: regard predict RUN [TEXT …] [options] [-- TEXT …]
 
-Answers the texts, or the lines of --input, or of the standard input.
+Answers the texts, or the lines of --input, or of the standard input. What stands behind -- is text, whatever it is.
 
   --input FILE         a line for each text
   --output FILE        instead of the standard output
@@ -31,25 +32,33 @@ Answers the texts, or the lines of --input, or of the standard input.
   --seed S             fixes what is drawn
   --json               a line of JSON for each text: the answers with their log-probabilities"""
 
-SAMPLING = {"--temperature": float, "--top-k": int, "--top-p": float, "--seed": int}
+SAMPLING: dict[str, tuple[type[Any], dict[str, float]]] = {
+    "--temperature": (float, {"above": 0}),
+    "--top-k": (int, {"least": 0}),
+    "--top-p": (float, {"above": 0, "most": 1}),
+    "--seed": (int, {"least": 0, "most": 2**63 - 1}),
+}
+"""What is drawn with, of which kind, and in which range."""
+OPTIONS = ("--input", "--output", "--beam", "--length-penalty", "--best", "--sample", *SAMPLING, "--json", "--help")
 
 
 def run(words: list[str]) -> int:
     """Answers lines of the arguments, of a file, or of the standard input."""
+    words, behind = parted(words)
     if {"-h", "--help"} & set(words):
         print(USAGE)  # noqa: T201
         return 0
     source, words = taken(words, "--input")
     target, words = taken(words, "--output")
     as_json, words = flag(words, "--json")
-    best, words = number(words, "--best", int)
+    best, words = within(words, "--best", int, least=1)
     look_for, words = _search(words, best or 1)
-    wrong = [word for word in words if word.startswith("--")]
-    if wrong or not words:
-        raise RegardError(f"predict: {f'there is no option {wrong[0]}' if wrong else 'name a run folder'}: see --help")
-    if best is not None and (best < 1 or not as_json):
-        raise RegardError("predict: --best N, at least 1, needs --json: a line of text holds one answer")
-    folder, texts = words[0], words[1:]
+    no_more_options("predict", words, OPTIONS)
+    if not words:
+        raise RegardError("predict: name a run folder: see --help")
+    if best is not None and not as_json:
+        raise RegardError("predict: --best N needs --json: a line of text holds one answer")
+    folder, texts = words[0], [*words[1:], *behind]
     if texts and source:
         raise RegardError("predict: give text or --input, not both")
     from regard.run import load
@@ -59,7 +68,7 @@ def run(words: list[str]) -> int:
     if len(both) == 2 and os.path.samefile(*both):
         raise RegardError(f"predict: --output {target} is the file of --input: it would be emptied before it is read")
     search = look_for(trained.task)
-    cut = done = 0
+    cut = done = unfinished = 0
     with contextlib.ExitStack() as opened:
         # The input first: a mistake in its name must not cost a file that stands where the output goes.
         lines = map(os.fsencode, texts) if texts else iter(opened.enter_context(_open("--input", source, "rb")))
@@ -73,6 +82,10 @@ def run(words: list[str]) -> int:
                 out.write(said.replace("\r", " ").replace("\n", " ").encode() + b"\n")
             out.flush()
             cut += sum(trained.task.is_cut(line) for line in chunk)
+            unfinished += sum(not several[0].finished for several in answers)
+    if unfinished:
+        said = "answers were cut before their end: training showed none as long (--task.longest-answer)"
+        print(f"{unfinished} {said}", file=sys.stderr)  # noqa: T201
     if cut:
         longest = trained.task.options.longest
         print(f"{cut} lines were longer than {longest} tokens, and cut there to be read", file=sys.stderr)  # noqa: T201
@@ -81,12 +94,12 @@ def run(words: list[str]) -> int:
 
 def _search(words: list[str], best: int) -> tuple[Callable[[Any], Callable[[int], Any]], list[str]]:
     """How to decode: a function of the task, which gives one of the lines that were answered before."""
-    beam, words = number(words, "--beam", int)
-    penalty, words = number(words, "--length-penalty", float)
+    beam, words = within(words, "--beam", int, least=1)
+    penalty, words = within(words, "--length-penalty", float)
     drawing, words = flag(words, "--sample")
     draws: dict[str, float] = {}
-    for name, kind in SAMPLING.items():
-        value, words = number(words, name, kind)
+    for name, (kind, between) in SAMPLING.items():
+        value, words = within(words, name, kind, **between)
         if value is not None:
             draws[name.removeprefix("--").replace("-", "_")] = value
     if draws and not drawing:
@@ -124,7 +137,10 @@ def _open(option: str, path: str | None, mode: str) -> IO[bytes]:
     try:
         if path is not None:
             return Path(path).open(mode)
-        return os.fdopen(os.dup((sys.stdin if mode == "rb" else sys.stdout).fileno()), mode)
+        stream = sys.stdin if mode == "rb" else sys.stdout
+        if stream is None:
+            raise RegardError(f"predict: the standard {'input' if mode == 'rb' else 'output'} is closed: give {option}")
+        return os.fdopen(os.dup(stream.fileno()), mode)
     except (OSError, ValueError) as fact:
         raise RegardError(f"predict: {option} {path or ''}: {getattr(fact, 'strerror', None) or fact}") from None
 

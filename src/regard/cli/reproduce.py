@@ -5,7 +5,7 @@ from pathlib import Path
 
 from regard.claims.catalogue import CLAIMS, claim
 from regard.cli.options import taken
-from regard.errors import RegardError
+from regard.cli.words import no_more_options
 
 USAGE = """usage: regard reproduce [CLAIM …] [--out FOLDER] [--results FOLDER]
 
@@ -20,9 +20,7 @@ def run(words: list[str]) -> int:
         return 0
     out, names = taken(words, "--out", "runs/claims")
     results, names = taken(names, "--results", str(out))
-    wrong = [name for name in names if name.startswith("-")]
-    if wrong:
-        raise RegardError(f"reproduce: there is no option {wrong[0]}: it takes --out and --results")
+    no_more_options("reproduce", names, ("--out", "--results", "--help"))
     if not names:
         for each in CLAIMS:
             print(f"{each.name:16} {each.says}\n{'':16} {each.source}; about {each.minutes:g} min")  # noqa: T201

@@ -7,13 +7,18 @@ from regard.core.cells import Cells
 from regard.core.choice import By, Choice, Gumbel, Sample, StraightThrough, choose
 from regard.core.compare import Additive, Cosine, Dot, General, Location, ScaledDot, dot, scaled_dot
 from regard.core.errors import Misfit
+from regard.core.extents import blocks, given, lengths, packed, prefix, window
 from regard.core.heads import Heads, Projections, Source
 from regard.core.local import Factor, Focus, Gaussian, LocalMonotonic, LocalPredictive
+from regard.core.look import Look
 from regard.core.operation import attend, log_weights, scores, weights
+from regard.core.partial import Partial, merge, partial
 from regard.core.positions import Learned, Rotary, Sinusoid, rotated
+from regard.core.record import Record
 from regard.core.score import Prepared, Score, softcap
+from regard.core.seen import Seen, Site
 from regard.core.weigh import Entmax, Weigh, hardmax, softmax, sparsemax
-from regard.core.where import Where, blocks, causal, everywhere, given, lengths, prefix, window
+from regard.core.where import Where, causal, everywhere
 
 __all__ = [
     "Additive",
@@ -39,15 +44,20 @@ __all__ = [
     "LocalMonotonic",
     "LocalPredictive",
     "Location",
+    "Look",
     "Misfit",
+    "Partial",
     "Prepared",
     "Projections",
+    "Record",
     "RelativeBias",
     "Rotary",
     "Sample",
     "ScaledDot",
     "Score",
+    "Seen",
     "Sinusoid",
+    "Site",
     "Source",
     "StraightThrough",
     "Weigh",
@@ -62,6 +72,9 @@ __all__ = [
     "hardmax",
     "lengths",
     "log_weights",
+    "merge",
+    "packed",
+    "partial",
     "prefix",
     "rotated",
     "scaled_dot",

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.core.cells import Cells
 from regard.core.errors import Misfit, whole
+from regard.core.offsets import has_offsets, laid_out, offsets
 from regard.core.score import Score, Share, at_least_single
 
 
@@ -19,10 +20,16 @@ class Positional(Score):
     """What the scores of position alone share: they need nothing from the keys, and of the query only its type."""
 
     by_cell = True
+    by_offset: bool = False
+    """Whether the score depends on the offset j - i alone; `table` then gives it."""
 
     def key_share(self, key: Float[Tensor, "*batch n _"]) -> Share:
         del key
         return ()
+
+    def table(self, query: Float[Tensor, "*_ m _"], cells: Cells) -> Float[Tensor, "*heads k"]:
+        """The score of each of the call's offsets (see `offsets.py`)."""
+        raise Misfit(f"{self!r} has no table by offset")
 
 
 class Bias(Positional):
@@ -70,6 +77,7 @@ class Alibi(Positional):
     otherwise those of the power of two below, then every other one of twice that.
     """
 
+    by_offset = True
     exponent: Tensor
 
     def __init__(self, heads: int) -> None:
@@ -80,9 +88,15 @@ class Alibi(Positional):
 
     def forward(self, query: Float[Tensor, "*_ m _"], key: tuple[()], cells: Cells) -> Float[Tensor, "*_ heads m n"]:
         del key
-        distance = (cells.row_position - cells.column_position).abs()
-        slope = torch.exp2(self.exponent.to(at_least_single(query.dtype)))
-        return -slope[:, None, None] * distance
+        if has_offsets(cells):
+            return laid_out(self.table(query, cells), cells.rows)
+        return -self._slope(query)[:, None, None] * (cells.row_position - cells.column_position).abs()
+
+    def table(self, query: Float[Tensor, "*_ m _"], cells: Cells) -> Float[Tensor, "heads k"]:
+        return -self._slope(query)[:, None] * offsets(cells).abs()
+
+    def _slope(self, query: Tensor) -> Float[Tensor, " heads"]:
+        return torch.exp2(self.exponent.to(at_least_single(query.dtype)))
 
     def check(self, query_width: int, key_width: int, cells: Cells) -> None:
         fit_heads(self, self.heads, cells)
@@ -113,6 +127,8 @@ class RelativeBias(Positional):
         weight: (buckets, heads), zeros at first.
     """
 
+    by_offset = True
+
     def __init__(self, heads: int, *, buckets: int = 32, furthest: int = 128, both_ways: bool = True) -> None:
         super().__init__()
         self.heads = whole(heads, "RelativeBias: heads", least=1)
@@ -127,9 +143,15 @@ class RelativeBias(Positional):
         self.weight = nn.Parameter(torch.zeros(buckets, heads))
 
     def forward(self, query: Float[Tensor, "*_ m _"], key: tuple[()], cells: Cells) -> Float[Tensor, "*_ heads m n"]:
-        del query, key
+        del key
+        if has_offsets(cells):
+            return laid_out(self.table(query, cells), cells.rows)
         head = torch.arange(self.heads, device=self.weight.device)[:, None, None]
         return self.weight.mT[head, self.bucket(cells.column_position - cells.row_position)]
+
+    def table(self, query: Float[Tensor, "*_ m _"], cells: Cells) -> Float[Tensor, "heads k"]:
+        del query
+        return self.weight.mT[:, self.bucket(offsets(cells))]
 
     def bucket(self, offset: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         """The bucket of each offset j - i."""

@@ -32,7 +32,7 @@ class Cache:
                 f"got {tuple(key.shape)} and {tuple(value.shape)}"
             )
         self._key, self._value = key, value
-        self._length = 0
+        self._length = self._given = 0
 
     @property
     def length(self) -> int:
@@ -72,8 +72,10 @@ class Cache:
             raise ValueError(
                 f"Cache: holds {self.longest} positions, {start} are filled and {key.shape[-2]} came: make it longer"
             )
-        self._key, self._value = _written(self._key, start, key), _written(self._value, start, value)
-        self._length = stop
+        fresh = start >= self._given
+        self._key = _written(self._key, start, key, fresh=fresh)
+        self._value = _written(self._value, start, value, fresh=fresh)
+        self._length, self._given = stop, max(stop, self._given)
         return self.key, self.value
 
     def map(self, change: Callable[[Tensor], Tensor]) -> None:
@@ -99,9 +101,10 @@ class Cache:
         return f"Cache({self._length} of {self.longest}, keys {tuple(self._key.shape)})"
 
 
-def _written(storage: Tensor, start: int, new: Tensor) -> Tensor:
+def _written(storage: Tensor, start: int, new: Tensor, *, fresh: bool) -> Tensor:
+    """The storage with new positions; in places that nobody has been given yet it is not counted as a change."""
     stop = start + new.shape[-2]
     if torch.is_grad_enabled() and (new.requires_grad or storage.requires_grad):
         return torch.cat([storage[..., :start, :], new, storage[..., stop:, :]], -2)
-    storage[..., start:stop, :] = new
+    (storage.data if fresh else storage)[..., start:stop, :] = new
     return storage

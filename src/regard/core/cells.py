@@ -84,6 +84,17 @@ class Cells:
         """What these cells see of a tensor with an entry for each query of the call, (…, m)."""
         return tensor if self.call is None else _narrowed(tensor, -1, self.row, self.rows)
 
+    def check(self, name: str, given: Tensor) -> None:
+        """Raises `Misfit` unless what a score or predicate gave broadcasts to these cells."""
+        shape = (*self.batch, self.rows, self.columns)
+        fits = given.ndim <= len(shape) and all(
+            have in (1, want) for have, want in zip(reversed(given.shape), reversed(shape), strict=False)
+        )
+        if not fits:
+            raise Misfit(
+                f"{name} gave shape {tuple(given.shape)} for cells of shape {shape}, to which it does not broadcast"
+            )
+
     def fit(self, shape: Sequence[int], after: Sequence[str], name: str) -> None:
         """Checks a tensor that comes with a call: `after` names the axes that follow its batch axes.
 

@@ -15,7 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.core import plain
+from regard.core import dispatch, plain
+from regard.core.call import cleaned
 from regard.core.compare import scaled_dot
 from regard.core.operation import check_call, computed
 from regard.core.score import Prepared, Score
@@ -160,18 +161,19 @@ def choose(
         raise TypeError(f"choose: by must be Sample(), Gumbel(temperature) or StraightThrough(…), got {by!r}{made}")
     if generator is not None and not isinstance(generator, torch.Generator):
         raise TypeError(f"choose: generator must be a torch.Generator, got {type(generator).__name__}")
-    made = check_call("choose", query, key, value, score=score, where=where, weigh=softmax, first=first)
-    cells = computed("choose", plain.table, made)
+    call = check_call("choose", query, key, value, score=score, where=where, weigh=softmax, first=first)
+    ready = cleaned(call)
+    cells = computed("choose", lambda _: plain.table(ready), call)
     log_p = plain.log_weights(cells, softmax)
     if not log_p.shape[-1]:  # no keys at all: there is no index to choose
         zero = log_p.sum(-1)
-        return Choice(plain.combine(log_p.to(value.dtype), made, cells), log_p, zero, zero)
+        return Choice(plain.combine(log_p.to(value.dtype), ready, cells), log_p, zero, zero)
     some = cells.allowed.any(-1, keepdim=True)
     drawn, index = by.draw(torch.where(some, log_p, 0), generator)
     chosen = torch.where(cells.allowed, drawn, 0)
     marked = 0 if cells.broken_rows is None else cells.broken_rows
     return Choice(
-        output=plain.combine(chosen.to(value.dtype), made, cells),
+        output=dispatch.marked(plain.combine(chosen.to(value.dtype), ready, cells), ready),
         weights=plain.marked(chosen, cells).to(query.dtype),
         log_probability=(torch.where(some, log_p, 0).gather(-1, index) + marked).squeeze(-1),
         entropy=(_entropy(log_p) + marked).squeeze(-1),

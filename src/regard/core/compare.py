@@ -13,7 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.core import additive
 from regard.core.cells import Cells
+from regard.core.direction import direction
 from regard.core.errors import Misfit, whole
 from regard.core.score import Score, Share, by_cell, check_width, keep_factor
 
@@ -48,6 +50,8 @@ class Dot(Product):
             is learned.
     """
 
+    shows = True
+
     def __init__(self, scale: float | Tensor = 1.0) -> None:
         super().__init__()
         self.scale: float | Tensor
@@ -73,6 +77,8 @@ class ScaledDot(Product):
 
     d_k is the width of one key, so the width of one head: neither the model's width nor the sequence's length.
     """
+
+    shows = True
 
     def sides(self, query: Float[Tensor, "*_ m d"], key: Float[Tensor, "*_ n d"], cells: Cells) -> Sides:
         del cells
@@ -119,26 +125,14 @@ class Cosine(Product):
             cells.fit(self.strength.shape, (), "Cosine's strength")
 
 
-def direction(vectors: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-    """Each vector divided by its length; a vector of zeros stays so, and passes no gradient.
-
-    The division by the largest entry keeps the squares from overflowing or vanishing; being a constant
-    factor of numerator and denominator, it has no gradient.
-    """
-    if vectors.shape[-1] == 0:
-        return vectors
-    largest = vectors.detach().abs().amax(-1, keepdim=True)
-    vectors = vectors / torch.where(largest > 0, largest, 1)
-    square = vectors.square().sum(-1, keepdim=True)
-    return torch.where(largest > 0, vectors * torch.where(largest > 0, square, 1).rsqrt(), 0)
-
-
 class General(Product):
     """`qᵀ W k` (Luong et al. 2015, arXiv:1508.04025).
 
     Attributes:
         weight: W, (query_width, key_width). Drawn from U(±1/√key_width).
     """
+
+    shows = True
 
     def __init__(self, query_width: int, key_width: int) -> None:
         super().__init__()
@@ -181,16 +175,12 @@ class Additive(Score):
         self.key = nn.Linear(key_width, hidden, bias=False)
         self.vector = nn.Parameter(torch.empty(hidden).uniform_(-1, 1) / math.sqrt(hidden))
 
-    def forward(
-        self, query: Float[Tensor, "*_ m d_q"], key: Float[Tensor, "*_ n _"], cells: Cells
-    ) -> Float[Tensor, "*_ m n"]:
+    def forward(self, query: Float[Tensor, "*_ m d_q"], key: additive.KeySide, cells: Cells) -> Float[Tensor, "*_ m n"]:
         del cells
-        asked: Tensor = self.query(query)
-        return torch.tanh(asked[..., :, None, :] + key[..., None, :, :]) @ self.vector
+        return additive.scores(self.query(query), key, self.vector)
 
-    def key_share(self, key: Float[Tensor, "*batch n d_k"]) -> Share:
-        share: Tensor = self.key(key)
-        return share
+    def key_share(self, key: Float[Tensor, "*batch n d_k"]) -> additive.KeySide:
+        return additive.key_side(self.key(key))
 
     def check(self, query_width: int, key_width: int, cells: Cells) -> None:
         check_width(repr(self), "queries", query_width, self.query_width)

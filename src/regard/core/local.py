@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from regard.core.cells import Cells
 from regard.core.errors import integers, whole
-from regard.core.where import Where, window
+from regard.core.extents import window
+from regard.core.where import Where
 
 
 class Factor(ABC):

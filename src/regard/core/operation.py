@@ -19,8 +19,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from regard.core import dispatch, plain
-from regard.core.call import Call, cleaned
+from regard.core import dispatch, plain, watch
+from regard.core.call import Call
 from regard.core.cells import Cells
 from regard.core.compare import scaled_dot
 from regard.core.errors import Misfit, described
@@ -75,8 +75,7 @@ def attend(
     >>> attend(x, x, x, where=causal).shape
     torch.Size([2, 5, 8])
     """
-    share = _dropout_share(dropout)
-    made = check_call(
+    call = check_call(
         "attend",
         *(query, key, value),
         score=score,
@@ -84,10 +83,12 @@ def attend(
         weigh=weigh,
         first=first,
         after=after,
-        dropout=share,
+        dropout=_dropout_share(dropout),
         generator=generator,
     )
-    return computed("attend", dispatch.run, made)
+    if watch.OPEN:
+        watch.note(call)
+    return computed("attend", dispatch.output, call)
 
 
 def weights(
@@ -110,8 +111,8 @@ def weights(
             [0.5000, 0.5000, 0.0000],
             [0.3333, 0.3333, 0.3333]])
     """
-    made = check_call("weights", query, key, None, score=score, where=where, weigh=weigh, first=first)
-    cells = computed("weights", plain.table, made)
+    call = check_call("weights", query, key, None, score=score, where=where, weigh=weigh, first=first)
+    cells = computed("weights", dispatch.table, call)
     return plain.marked(plain.weights(cells, weigh), cells).to(query.dtype)
 
 
@@ -128,8 +129,8 @@ def log_weights(
 
     The arguments and errors are those of `attend`.
     """
-    made = check_call("log_weights", query, key, None, score=score, where=where, weigh=weigh, first=first)
-    cells = computed("log_weights", plain.table, made)
+    call = check_call("log_weights", query, key, None, score=score, where=where, weigh=weigh, first=first)
+    cells = computed("log_weights", dispatch.table, call)
     return plain.marked(plain.log_weights(cells, weigh), cells).to(query.dtype)
 
 
@@ -145,8 +146,8 @@ def scores(
 
     The arguments and errors are those of `attend`.
     """
-    made = check_call("scores", query, key, None, score=score, where=where, weigh=softmax, first=first)
-    return plain.scores(computed("scores", plain.table, made)).to(query.dtype)
+    call = check_call("scores", query, key, None, score=score, where=where, weigh=softmax, first=first)
+    return plain.scores(computed("scores", dispatch.table, call)).to(query.dtype)
 
 
 def check_call(
@@ -163,7 +164,7 @@ def check_call(
     dropout: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Call:
-    """Checks everything that one call combines, and takes out what is not finite."""
+    """Checks everything that one call combines."""
     _check_kinds(call, query, key, value, score, where, weigh, after)
     try:
         _check_prepared(key, score)
@@ -184,26 +185,16 @@ def check_call(
             }
         )
         raise ValueError(f"{call}: {fact}\n  called with {told}") from None
-    if isinstance(key, Prepared):
-        share, sound_key = key.share, key.sound
-        (sound_query, query), _, values = cleaned(query, query, value)
-    else:
-        (sound_query, query), (sound_key, key), values = cleaned(query, key, value)
-        share = score.key_share(key)
-    sound_value, value = values or (None, None)
-    return Call(
-        *(query, share, value, score, where, weigh, cells, after, dropout, generator),
-        *(sound_query, sound_key, sound_value),
-    )
+    return Call(query, key, value, score, where, weigh, cells, after, dropout, generator)
 
 
-def computed(call: str, function: Callable[[Call], Result], made: Call) -> Result:
+def computed(name: str, function: Callable[[Call], Result], call: Call) -> Result:
     """What a function makes of a call; a predicate or score that does not fit it is explained."""
     try:
-        return function(made)
+        return function(call)
     except Misfit as fact:
-        told = described({"query": made.query, "value": made.value, "score": made.score, "where": made.where})
-        raise ValueError(f"{call}: {fact}\n  called with {told}") from None
+        told = described({"query": call.query, "value": call.value, "score": call.score, "where": call.where})
+        raise ValueError(f"{name}: {fact}\n  called with {told}") from None
 
 
 def _check_kinds(
@@ -258,7 +249,23 @@ def _check_prepared(key: Tensor | Prepared, score: Score) -> None:
 
 def _cells(query: Tensor, key: Tensor | Prepared, value: Tensor | None, first: int | Tensor) -> Cells:
     """Checks that the vectors fit each other, and says where they stand."""
-    others: dict[str, Tensor | Prepared] = {"key": key} if value is None else {"key": key, "value": value}
+    if not _alike(query, key) or (value is not None and not _alike(query, value)):
+        _explain_kinds(query, {"key": key} if value is None else {"key": key, "value": value})
+    if value is not None and value.shape[-2] != key.shape[-2]:
+        raise Misfit(f"there are {key.shape[-2]} keys but {value.shape[-2]} values: each key needs one value")
+    batch = tuple(query.shape[:-2])
+    if key.shape[:-2] != batch or (value is not None and value.shape[:-2] != batch):
+        named = {"query": query, "key": key} if value is None else {"query": query, "key": key, "value": value}
+        batch = _broadcast({name: each.shape[:-2] for name, each in named.items()})
+    return Cells(batch, query.shape[-2], key.shape[-2], first, query.device)
+
+
+def _alike(one: Tensor, other: Tensor | Prepared) -> bool:
+    return one.dtype == other.dtype and one.device == other.device
+
+
+def _explain_kinds(query: Tensor, others: dict[str, Tensor | Prepared]) -> None:
+    """Refuses another device, and another type except under autocast."""
     for name, other in others.items():
         if other.device != query.device:
             raise Misfit(f"query is on {query.device}, {name} on {other.device}: move one with .to()")
@@ -266,18 +273,17 @@ def _cells(query: Tensor, key: Tensor | Prepared, value: Tensor | None, first: i
             raise Misfit(
                 f"query is {_name(query.dtype)}, {name} {_name(other.dtype)}: convert one, {name}.to(query.dtype)"
             )
-    if value is not None and value.shape[-2] != key.shape[-2]:
-        raise Misfit(f"there are {key.shape[-2]} keys but {value.shape[-2]} values: each key needs one value")
-    shapes = [query.shape[:-2], *(other.shape[:-2] for other in others.values())]
+
+
+def _broadcast(shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
     try:
-        batch = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+        return tuple(torch.broadcast_shapes(*shapes.values()))  # type: ignore[no-untyped-call]
     except RuntimeError:
-        listed = ", ".join(f"{name} {tuple(s)}" for name, s in zip(("query", *others), shapes, strict=True))
+        listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
         raise Misfit(
             f"the batch axes do not broadcast: {listed}. Heads that share keys go through Heads(…, key_heads=…), "
             f"or repeat the keys with .repeat_interleave(groups, dim=-3)"
         ) from None
-    return Cells(tuple(batch), query.shape[-2], key.shape[-2], first, query.device)
 
 
 def _told(first: int | Tensor) -> int | Tensor | None:

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.core.call import Call
+from regard.core.call import Doubt, Ready
 from regard.core.errors import Misfit
 from regard.core.score import at_least_single, surely_finite
 from regard.core.weigh import Weigh
@@ -49,38 +49,30 @@ class Table:
         return None if self.broken is None else nan_where(self.broken.any(-1, keepdim=True), self.scores)
 
 
-def table(call: Call) -> Table:
+def table(ready: Ready) -> Table:
     """Compares every query with every key."""
-    shape = call.shape
-    allowed = None if call.where is everywhere else call.where.allowed(call.cells)
+    shape, (score, where) = ready.shape, (ready.call.score, ready.call.where)
+    allowed = None if where is everywhere else where.allowed(ready.cells)
     if allowed is not None:
-        _check_shape(repr(call.where), allowed, shape)
-    raw: Tensor = call.score(call.query, call.share, call.cells)
+        ready.cells.check(repr(where), allowed)
+    raw: Tensor = score(ready.query, ready.share, ready.cells)
     if raw.shape != shape:
-        _check_shape(repr(call.score), raw, shape)
+        ready.cells.check(repr(score), raw)
     single = at_least_single(raw.dtype)
-    if call.sound_query is None and call.sound_key is None and surely_finite(raw):
+    if ready.sound_query is None and ready.sound_key is None and surely_finite(raw):
         scores = raw if allowed is None else torch.where(allowed, raw, 0)
         return Table(scores.to(single).expand(shape), None if allowed is None else allowed.expand(shape), None)
+    if ready.trusted:
+        raise Doubt
     broken = ~(raw < torch.inf)
-    if call.sound_query is not None:
-        broken = broken | ~call.sound_query[..., :, None]
-    if call.sound_key is not None:
-        broken = broken | ~call.sound_key[..., None, :]
+    if ready.sound_query is not None:
+        broken = broken | ~ready.sound_query[..., :, None]
+    if ready.sound_key is not None:
+        broken = broken | ~ready.sound_key[..., None, :]
     finite, seen = raw.isfinite(), (raw > -torch.inf) | broken
     if allowed is not None:
         finite, seen, broken = finite & allowed, seen & allowed, broken & allowed
     return Table(torch.where(finite, raw, 0).to(single).expand(shape), seen.expand(shape), broken.expand(shape))
-
-
-def _check_shape(name: str, given: Tensor, shape: tuple[int, ...]) -> None:
-    fits = given.ndim <= len(shape) and all(
-        have in (1, want) for have, want in zip(reversed(given.shape), reversed(shape), strict=False)
-    )
-    if not fits:
-        raise Misfit(
-            f"{name} gave shape {tuple(given.shape)} for cells of shape {shape}, to which it does not broadcast"
-        )
 
 
 def scores(cells: Table) -> Float[Tensor, "*batch m n"]:
@@ -106,36 +98,30 @@ def marked(computed: Float[Tensor, "*batch m n"], cells: Table) -> Float[Tensor,
     return computed + nan_where(cells.allowed & cells.broken.any(-1, keepdim=True), computed)
 
 
-def output(call: Call) -> Float[Tensor, "*batch m d_v"]:
-    """The whole operation: what every kernel computes."""
-    cells = table(call)
-    applied = weights(cells, call.weigh).to(_value(call).dtype)
-    factor = call.factor(call.cells)
+def output(ready: Ready) -> Float[Tensor, "*batch m d_v"]:
+    """The whole operation on clean vectors: what every kernel computes."""
+    call, cells = ready.call, table(ready)
+    applied = weights(cells, call.weigh).to(_value(ready).dtype)
+    factor = call.factor(ready.cells)
     if factor is not None:
         applied = applied * (factor if cells.open is None else torch.where(cells.open, factor, 0))
     if call.dropout:
         kept = torch.empty_like(applied).bernoulli_(1 - call.dropout, generator=call.generator)
         applied = applied * kept / (1 - call.dropout)
-    return combine(applied, call, cells)
+    return combine(applied, ready, cells)
 
 
-def combine(applied: Float[Tensor, "*batch m n"], call: Call, cells: Table) -> Float[Tensor, "*batch m d_v"]:
-    """The weighted sum of the values; NaN in every row that may see a key or value that is not finite."""
-    value = _value(call)
-    result = applied @ value
-    mark = cells.broken_rows
-    if mark is not None:
-        result = result + mark.to(value.dtype)
-    if call.sound_value is not None:
-        unsound = (cells.allowed & ~call.sound_value[..., None, :]).any(-1, keepdim=True)
-        result = result + nan_where(unsound, value)
-    return result
+def combine(applied: Float[Tensor, "*batch m n"], ready: Ready, cells: Table) -> Float[Tensor, "*batch m d_v"]:
+    """The weighted sum of the values; NaN in every row that sees a score which is not a number."""
+    value = _value(ready)
+    result, mark = applied @ value, cells.broken_rows
+    return result if mark is None else result + mark.to(value.dtype)
 
 
-def _value(call: Call) -> Tensor:
-    if call.value is None:
+def _value(ready: Ready) -> Tensor:
+    if ready.value is None:
         raise Misfit("values are needed for an output")
-    return call.value
+    return ready.value
 
 
 def nan_where(mark: Bool[Tensor, "*shape"], like: Tensor) -> Float[Tensor, "*shape"]:

@@ -36,6 +36,8 @@ class Score(nn.Module, ABC):
     """
 
     by_cell: bool = False
+    shows: bool = False
+    """Whether a score is never finite where an entry of its query or key is not, as a product's is not."""
 
     @abstractmethod
     def forward(self, query: Float[Tensor, "*_ m _"], key: Any, cells: Cells) -> Float[Tensor, "*_ _ _"]:
@@ -135,7 +137,8 @@ class Prepared:
 def _map(change: Callable[[Tensor], Tensor], share: Share) -> Share:
     if isinstance(share, Tensor):
         return change(share)
-    return tuple(_map(change, part) for part in share)
+    parts = (_map(change, part) for part in share)
+    return type(share)(*parts) if hasattr(share, "_fields") else tuple(parts)
 
 
 def sound_rows(
@@ -156,17 +159,20 @@ def sound_rows(
 def surely_finite(*tensors: Tensor) -> bool:
     """True if one pass shows that every entry is finite; False says nothing.
 
-    It reads a number back, so it is for the CPU, outside of a compiler or a transform: elsewhere False, without
-    a look.
+    It reads a number back, so that inside of a compiler or a transform the answer is False, without a look.
     """
-    if torch.compiler.is_compiling():
+    if not is_seen(*tensors):
         return False
-    total: Tensor | float = 0.0
+    total = 0.0
     for tensor in tensors:
-        if tensor.device.type != "cpu" or is_transformed(tensor):
-            return False
-        total = total + tensor.detach().sum()
+        looked = tensor.detach() if tensor.requires_grad else tensor
+        total += (looked.float() if tensor.dtype.itemsize < 4 else looked).sum().item()
     return math.isfinite(total)
+
+
+def is_seen(*tensors: Tensor) -> bool:
+    """Whether numbers can be read from these tensors here and now."""
+    return not torch.compiler.is_compiling() and not any(map(is_transformed, tensors))
 
 
 def is_transformed(tensor: Tensor) -> bool:
@@ -185,6 +191,7 @@ class Sum(Score):
     def __init__(self, *terms: Score) -> None:
         super().__init__()
         self.terms = nn.ModuleList(terms)
+        self.by_cell = all(term.by_cell for term in terms)
 
     def forward(self, query: Float[Tensor, "*_ m _"], key: tuple[Share, ...], cells: Cells) -> Float[Tensor, "*_ _ _"]:
         parts = [term(query, share, cells) for term, share in zip(self.terms, key, strict=True)]
@@ -215,6 +222,7 @@ class SoftCap(Score):
         super().__init__()
         self.score = score
         self.limit = limit
+        self.by_cell = score.by_cell
 
     def forward(self, query: Float[Tensor, "*_ m _"], key: Share, cells: Cells) -> Float[Tensor, "*_ _ _"]:
         inner: Tensor = self.score(query, key, cells)

@@ -9,7 +9,9 @@ batch axes has exactly as many as the call.
     lengths(n) & ~given(forbidden)  keys within each example's length, without those listed
 """
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn, final
 
 import torch
@@ -17,7 +19,6 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from regard.core.cells import Cells
-from regard.core.errors import Misfit, integers, whole
 
 
 class Band(NamedTuple):
@@ -48,6 +49,18 @@ class Where(ABC):
     def is_band(self) -> bool:
         """Whether all of the band is allowed."""
         return False
+
+    def block(self) -> int | None:
+        """The size of the blocks, counted from position 0, outside of which nothing is allowed; None without them."""
+        return None
+
+    def period(self) -> int | None:
+        """By how much query and key may move together and change nothing, as by any number in a band; or None."""
+        return 1 if self.is_band() else None
+
+    def parts(self) -> Sequence[tuple[slice, slice]] | None:
+        """Rows and columns of a call outside of which nothing is allowed, one part behind the other; or None."""
+        return None
 
     def per_head(self, batch_axes: int) -> "Where":
         """The same predicate for a call that has one more batch axis, heads, after `batch_axes` others.
@@ -125,90 +138,6 @@ everywhere = _Everywhere()
 causal = _Causal()
 
 
-class _Window(Where):
-    by_cell = True
-
-    def __init__(self, left: int | None, right: int | None) -> None:
-        self.left, self.right = left, right
-
-    def band(self) -> Band:
-        return Band(self.left, self.right)
-
-    def is_band(self) -> bool:
-        return True
-
-    def allowed(self, cells: Cells) -> Bool[Tensor, "*_ m n"]:
-        distance = cells.column_position - cells.row_position
-        before = distance >= -self.left if self.left is not None else torch.ones_like(distance, dtype=torch.bool)
-        return before & (distance <= self.right) if self.right is not None else before
-
-    def __repr__(self) -> str:
-        return f"window({self.left}, {self.right})"
-
-
-class _Blocks(Where):
-    by_cell = True
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def band(self) -> Band:
-        return Band(self.size - 1, self.size - 1)
-
-    def allowed(self, cells: Cells) -> Bool[Tensor, "*_ m n"]:
-        return cells.row_position // self.size == cells.column_position // self.size
-
-    def __repr__(self) -> str:
-        return f"blocks({self.size})"
-
-
-class _Prefix(Where):
-    by_cell = True
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def allowed(self, cells: Cells) -> Bool[Tensor, "1 n"]:
-        return cells.column_position < self.size
-
-    def __repr__(self) -> str:
-        return f"prefix({self.size})"
-
-
-class _Lengths(Where):
-    by_cell = True
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-
-    def allowed(self, cells: Cells) -> Bool[Tensor, "*_ 1 n"]:
-        cells.fit(self.tensor.shape, (), "lengths")
-        return cells.column_position < self.tensor[..., None, None]
-
-    def per_head(self, batch_axes: int) -> Where:
-        return _Lengths(_with_head_axis(self.tensor, batch_axes, 0, "lengths"))
-
-    def __repr__(self) -> str:
-        return f"lengths({tuple(self.tensor.shape)})"
-
-
-class _Given(Where):
-    by_cell = True
-
-    def __init__(self, mask: Tensor) -> None:
-        self.mask = mask
-
-    def allowed(self, cells: Cells) -> Bool[Tensor, "*_ _ _"]:
-        cells.fit(self.mask.shape, ("m", "n"), "the mask given")
-        return cells.cut(self.mask)
-
-    def per_head(self, batch_axes: int) -> Where:
-        return _Given(_with_head_axis(self.mask, batch_axes, 2, "the mask given"))
-
-    def __repr__(self) -> str:
-        return f"given({tuple(self.mask.shape)})"
-
-
 class _And(Where):
     def __init__(self, left: Where, right: Where) -> None:
         self.left, self.right = left, right
@@ -220,6 +149,15 @@ class _And(Where):
 
     def is_band(self) -> bool:
         return self.left.is_band() and self.right.is_band()
+
+    def block(self) -> int | None:
+        return _narrower(self.left.block(), self.right.block())
+
+    def parts(self) -> Sequence[tuple[slice, slice]] | None:
+        return self.left.parts() or self.right.parts()
+
+    def period(self) -> int | None:
+        return _common(self.left.period(), self.right.period())
 
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ _ _"]:
         return self.left.allowed(cells) & self.right.allowed(cells)
@@ -240,6 +178,9 @@ class _Or(Where):
         one, other = self.left.band(), self.right.band()
         return Band(_wider(one.left, other.left), _wider(one.right, other.right))
 
+    def period(self) -> int | None:
+        return _common(self.left.period(), self.right.period())
+
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ _ _"]:
         return self.left.allowed(cells) | self.right.allowed(cells)
 
@@ -254,6 +195,9 @@ class _Not(Where):
     def __init__(self, inner: Where) -> None:
         self.inner = inner
         self.by_cell = inner.by_cell
+
+    def period(self) -> int | None:
+        return self.inner.period()
 
     def allowed(self, cells: Cells) -> Bool[Tensor, "*_ _ _"]:
         return ~self.inner.allowed(cells)
@@ -273,102 +217,8 @@ def _wider(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else max(one, other)
 
 
-def _with_head_axis(tensor: Tensor, batch_axes: int, after: int, name: str) -> Tensor:
-    """Inserts the head axis into a tensor with `batch_axes` batch axes and `after` further ones."""
-    axes = tensor.ndim - after
-    if axes in (0, batch_axes + 1):
-        return tensor
-    if axes == batch_axes:
-        return tensor.unsqueeze(-1 - after)
-    raise Misfit(
-        f"{name} has shape {tuple(tensor.shape)}, which is {axes} batch axes, "
-        f"but the heads are called with {batch_axes}: give none of them, all {batch_axes} "
-        f"(the same for every head), or {batch_axes + 1} with heads last"
-    )
-
-
-def window(left: int | None, right: int | None = 0) -> Where:
-    """The keys from `left` before the query's own position to `right` after it, its own besides.
-
-    `window(0)` is the own position alone; `window(2)` holds three keys, `window(2, 1)` four. None leaves a side
-    without a bound: `window(None)` is `causal`.
-
-    Raises:
-        TypeError: if a bound is neither an int nor None.
-        ValueError: if a bound is negative.
-
-    >>> from regard.core import window, weights
-    >>> import torch
-    >>> weights(torch.zeros(4, 1), torch.zeros(4, 1), where=window(1))[3]
-    tensor([0.0000, 0.0000, 0.5000, 0.5000])
-    """
-    for name, bound in (("left", left), ("right", right)):
-        if bound is not None:
-            whole(bound, f"window: {name}", least=0)
-    return _Window(left, right)
-
-
-def blocks(size: int) -> Where:
-    """The keys in the query's own block, where positions are cut into blocks of `size` from 0.
-
-    Raises:
-        TypeError: if `size` is not an int.
-        ValueError: if `size` is below 1.
-    """
-    return _Blocks(whole(size, "blocks: size", least=1))
-
-
-def prefix(n: int) -> Where:
-    """The keys at positions below `n`, for every query.
-
-    `causal | prefix(n)` is the prefix language model.
-
-    Raises:
-        TypeError: if `n` is not an int (a length for each example is `lengths(tensor)`).
-        ValueError: if `n` is negative.
-    """
-    if isinstance(n, Tensor):
-        raise TypeError("prefix: n must be an int, got a Tensor: a length for each example is lengths(tensor)")
-    return _Prefix(whole(n, "prefix: n", least=0))
-
-
-def lengths(tensor: Tensor) -> Where:
-    """The keys at positions below each example's length.
-
-    Args:
-        tensor: Integers with exactly the call's batch axes, or with none. In a call with heads, (batch,)
-            becomes `lengths[:, None]`; `Heads` does that itself.
-
-    Raises:
-        TypeError: if it is not a tensor of integers.
-    """
-    return _Lengths(integers(tensor, "lengths: tensor"))
-
-
-def given(mask: Tensor) -> Where:
-    """A mask by row and column of this call, whatever their positions. True means *may look*.
-
-    Args:
-        mask: Booleans, (m, n) or (*batch, m, n); any axis may have size 1. One row for all queries of an
-            example, as a padding mask is, has shape (batch, 1, n).
-
-    Raises:
-        TypeError: if it is not a tensor of booleans.
-        ValueError: if it has fewer than two axes.
-    """
-    if not isinstance(mask, Tensor):
-        raise TypeError(f"given: mask must be a tensor of booleans, got {type(mask).__name__}")
-    if mask.dtype is not torch.bool:
-        dtype = str(mask.dtype).removeprefix("torch.")
-        remedy = (
-            "an additive mask goes into the score: score + Bias(mask)" if mask.is_floating_point() else "use .bool()"
-        )
-        raise TypeError(f"given: mask must hold booleans, True where a query may look, got {dtype}: {remedy}")
-    if mask.ndim < 2:
-        raise ValueError(
-            f"given: mask needs its last two axes to be (m, n), got shape {tuple(mask.shape)}: use mask[None, :]"
-        )
-    return _Given(mask)
+def _common(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else math.lcm(one, other)
 
 
 def as_where(value: Any, name: str = "where") -> Where:
@@ -379,5 +229,5 @@ def as_where(value: Any, name: str = "where") -> Where:
         raise TypeError(
             f"{name} must be a predicate, got a Tensor: wrap a mask in given(mask), lengths in lengths(tensor)"
         )
-    hint = ": call it with its sizes" if value in (window, blocks, prefix, lengths, given) else ""
+    hint = ": call it with its sizes" if callable(value) else ""
     raise TypeError(f"{name} must be a predicate such as everywhere, causal or window(3), got {value!r}{hint}")

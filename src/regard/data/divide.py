@@ -3,12 +3,12 @@
 import hashlib
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.pairs import Chosen, Pair
+from regard.data.pairs import Chosen, Pair, Pairs
 from regard.errors import BadData
 
 Part = Literal["train", "valid", "test"]
@@ -55,10 +55,10 @@ def completed(
     return Chosen(train, _places(rest)), made["valid"], made["test"]
 
 
-def overlap(train: Sequence[Pair], test: Sequence[Pair], name: str = "test") -> str | None:
-    """A warning with the number of sources that are in both, or None if there is none."""
-    sources = np.unique(marks_of(test))
-    shared = int(np.isin(sources, np.unique(marks_of(train))).sum())
+def overlap(train: Sequence[Pair], test: Sequence[Pair], name: str = "test", seed: int = 0) -> str | None:
+    """A warning with the number of sources that are in both, or None if there is none; any seed tells the same."""
+    sources = np.unique(marks_of(test, seed))
+    shared = int(np.isin(sources, np.unique(marks_of(train, seed))).sum())
     if not shared:
         return None
     return f"{shared} of {len(sources)} different {name} sources are also in training: scores on them measure memory"
@@ -66,7 +66,24 @@ def overlap(train: Sequence[Pair], test: Sequence[Pair], name: str = "test") -> 
 
 def marks_of(pairs: Iterable[Pair], seed: int = 0) -> NDArray[np.uint64]:
     """The mark of each source: 8 bytes a pair."""
-    return np.fromiter((mark(pair.source, seed) for pair in pairs), dtype=np.uint64)
+    found = pairs.marks(seed) if isinstance(pairs, Pairs) else None
+    return np.fromiter((mark(pair.source, seed) for pair in pairs), dtype=np.uint64) if found is None else found
+
+
+@final
+class Marks:
+    """Marks that are made while sources are read, so that they need not be read once more."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self._found = seed, array("Q")
+
+    def add(self, source: str) -> None:
+        """One more."""
+        self._found.append(mark(source, self.seed))
+
+    def of(self, seed: int) -> NDArray[np.uint64] | None:
+        """All of them, if they are of this seed."""
+        return np.frombuffer(self._found, dtype=np.uint64) if seed == self.seed else None
 
 
 def _held(marks: NDArray[np.uint64], missing: list[str], file: str) -> dict[str, NDArray[np.bool_]]:

@@ -18,6 +18,8 @@ from regard.errors import BadData, RegardError
 SOURCES = ("source", "src", "input")
 TARGETS = ("target", "tgt", "output")
 Columns = tuple[str, str]
+CHOOSE = "--read.source and --read.target (columns=(…, …))"
+NO_COLUMNS = "leave out --read.source and --read.target (columns={})"
 
 
 class Record(NamedTuple):
@@ -70,7 +72,9 @@ class Tsv(Format):
         if self.columns is None and not (set(fields) & set(SOURCES) and set(fields) & set(TARGETS)):
             if len(fields) > 2:
                 reason = f"{len(fields)} columns and no header that names source and target: expected two columns, or "
-                raise BadData(reason + "a first line with names", file=self.file, line=1)
+                raise BadData(
+                    f"{reason}a first line with names; choose two of them with {CHOOSE}", file=self.file, line=1
+                )
             return False
         self.places, self.width = chosen(fields, self.columns, self.file, 1), len(fields)
         return True
@@ -160,10 +164,10 @@ def chosen(names: Sequence[str], columns: Columns | None, file: str, line: int |
         found = [n for n in names if n in options]
         if len(found) > 1:
             reason = f"both {found[0]!r} and {found[1]!r} could be the {('source', 'target')[side]}: "
-            raise BadData(reason + "choose with columns=(…, …)", file=file, line=line)
+            raise BadData(f"{reason}choose with {CHOOSE}", file=file, line=line)
         if not found:
             wanted = " or ".join(repr(o) for o in options)
-            reason = f"no column named {wanted}: there are {there or 'none'}; choose two with columns=(…, …)"
+            reason = f"no column named {wanted}: there are {there or 'none'}; choose two with {CHOOSE}"
             raise BadData(reason, file=file, line=line)
         places.append(names.index(found[0]))
     return places[0], places[1]

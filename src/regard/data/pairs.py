@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple, final, overload
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 class Pair(NamedTuple):
     """One example: a text and what it is to become."""
@@ -49,6 +52,11 @@ class Pairs(Sequence[Pair], ABC):
 
     skipped: int = 0
 
+    def marks(self, seed: int) -> NDArray[np.uint64] | None:
+        """The mark of each source (see `divide.py`), where reading has made them; None where it has not."""
+        del seed
+        return None
+
     @abstractmethod
     def pair(self, index: int) -> Pair:
         """The pair at `index`, which is at least 0 and below the length."""
@@ -81,6 +89,11 @@ class Chosen(Pairs):
     def __len__(self) -> int:
         return len(self.indices)
 
+    def marks(self, seed: int) -> NDArray[np.uint64] | None:
+        """Those of the chosen ones."""
+        found = self.pairs.marks(seed) if isinstance(self.pairs, Pairs) else None
+        return None if found is None else found[np.asarray(self.indices, dtype=np.int64)]
+
     def pair(self, index: int) -> Pair:
         return self.pairs[int(self.indices[index])]
 
@@ -96,6 +109,12 @@ class Chain(Pairs):
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
+
+    def marks(self, seed: int) -> NDArray[np.uint64] | None:
+        """Those of all parts."""
+        found = [part.marks(seed) for part in self.parts]
+        made = [marks for marks in found if marks is not None]
+        return np.concatenate(made) if made and len(made) == len(found) else None
 
     def pair(self, index: int) -> Pair:
         part = bisect_right(self._ends, index)

@@ -5,19 +5,24 @@
     train.de,train.en   two files of lines, the n-th belongs to the n-th
     folder              files of one of the first four kinds, in the order of their names
 
-Text may be plain or gzip. Opening a plain file reads it once and keeps, for each pair, where it stands (16 bytes, 32
-for two files); a pair is read when it is asked for, so that files may be larger than memory. A gzip file is held
-unpacked, and a parquet file's two columns are held as they are.
+Text may be plain or gzip. Opening a plain file reads it once and keeps, for each pair, where it stands and the mark of
+its source (24 bytes, 40 for two files); a pair is read when it is asked for, so that files may be larger than memory.
+A gzip file is held unpacked, and a parquet file's two columns are held as they are.
 """
 
 import os
 from array import array
+from functools import lru_cache
 from gzip import GzipFile
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple, final
 
-from regard.data.formats import Columns, Csv, Format, Jsonl, Tsv
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.divide import Marks
+from regard.data.formats import NO_COLUMNS, Columns, Csv, Format, Jsonl, Tsv
 from regard.data.lines import Line, lines_of, opened
 from regard.data.normal import Normalise, normalised
 from regard.data.pairs import Chain, Pair, Pairs
@@ -33,6 +38,7 @@ def read_pairs(
     columns: Columns | None = None,
     empty: Empty = "error",
     normalise: Normalise = "nfc",
+    seed: int = 0,
 ) -> Pairs:
     """The pairs of a file, of two aligned files, or of a folder of files.
 
@@ -42,13 +48,14 @@ def read_pairs(
         empty: What to do where one side has nothing but white space: stop, or leave the pair out and count it in
             the result's `skipped`.
         normalise: The normal form of Unicode that the texts are put into.
+        seed: Of the marks by which a division is made, which are found on the way.
 
     Raises:
         RegardError: if there is no such file, or it is of no known kind.
         BadData: `file:line: reason`, if something in it cannot be read.
     """
     name = os.fspath(path)
-    rules = Rules(empty, normalise)
+    rules = Rules(empty, normalise, seed)
     if "," in name and not os.path.exists(name):
         return _aligned(name, columns, rules)
     if not os.path.isdir(name):
@@ -62,6 +69,7 @@ class Rules(NamedTuple):
 
     empty: Empty
     normalise: Normalise
+    seed: int = 0
 
     def pair(self, source: str, target: str, places: tuple[str, str], line: int | None) -> Pair | None:
         """The pair, or None if one side is empty and is to be left out."""
@@ -69,7 +77,7 @@ class Rules(NamedTuple):
             if not text or text.isspace():
                 if self.empty == "skip":
                     return None
-                reason = f"the {side} is empty: fill it, or leave such pairs out with empty='skip'"
+                reason = f"the {side} is empty: fill it, or leave such pairs out with --read.empty skip (empty='skip')"
                 raise BadData(reason, file=file, line=line)
             if not _is_writable(text):
                 reason = f"the {side} holds a NUL or half of a surrogate pair: expected text"
@@ -86,16 +94,22 @@ class Rows(Pairs):
     """The rows of one file, each at its place."""
 
     def __init__(self, file: str, form: Format, rules: Rules) -> None:
-        self.form, self.rules, self.text = form, rules, Places(file)
+        self.form, self.rules, self.text, self.found = form, rules, Places(file), Marks(rules.seed)
         with opened(file) as stream:
             for number, start, end, source, target in form.records(lines_of(stream, file)):
-                if rules.pair(source, target, (file, file), number) is None:
+                pair = rules.pair(source, target, (file, file), number)
+                if pair is None:
                     self.skipped += 1
                 else:
                     self.text.add(start, end)
+                    self.found.add(pair.source)
 
     def __len__(self) -> int:
         return len(self.text)
+
+    def marks(self, seed: int) -> NDArray[np.uint64] | None:
+        """As reading found them."""
+        return self.found.of(seed)
 
     def pair(self, index: int) -> Pair:
         return self.rules.made(*self.form.texts(self.text[index]))
@@ -106,7 +120,7 @@ class Aligned(Pairs):
     """Two files of lines, the n-th of one belonging to the n-th of the other."""
 
     def __init__(self, source: str, target: str, rules: Rules) -> None:
-        self.rules, self.source, self.target = rules, Places(source), Places(target)
+        self.rules, self.source, self.target, self.found = rules, Places(source), Places(target), Marks(rules.seed)
         counts = [0, 0]
         with opened(source) as first, opened(target) as second:
             for lines in zip_longest(lines_of(first, source), lines_of(second, target)):
@@ -120,14 +134,20 @@ class Aligned(Pairs):
 
     def _add(self, source: Line, target: Line) -> None:
         places = (self.source.file, self.target.file)
-        if self.rules.pair(source.text, target.text, places, source.number) is None:
+        pair = self.rules.pair(source.text, target.text, places, source.number)
+        if pair is None:
             self.skipped += 1
         else:
             self.source.add(source.start, source.end)
             self.target.add(target.start, target.end)
+            self.found.add(pair.source)
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def marks(self, seed: int) -> NDArray[np.uint64] | None:
+        """As reading found them."""
+        return self.found.of(seed)
 
     def pair(self, index: int) -> Pair:
         return self.rules.made(self.source[index].decode(), self.target[index].decode())
@@ -135,7 +155,7 @@ class Aligned(Pairs):
 
 @final
 class Places:
-    """Pieces of a file by their positions. A plain file is opened for each: nothing is held, and forks do not share."""
+    """Pieces of a file by their positions. A plain file stays open as long as it is among the last that were read."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -157,13 +177,41 @@ class Places:
         if self._held is not None:
             return self._held[start:end]
         try:
-            with open(self.file, "rb", buffering=0) as stream:
-                if _stamp(os.fstat(stream.fileno())) == self._stamp:
-                    stream.seek(start)
-                    return stream.read(end - start)
+            # At a place of its own, not the stream's, which forked processes share.
+            return os.pread(_unchanged(self.file, self._stamp), end - start, start)
         except OSError as fault:
             raise BadData(f"cannot be read any more: {fault.strerror}", file=self.file) from None
-        raise BadData("has changed since it was opened: start again", file=self.file)
+
+
+def _unchanged(file: str, stamp: tuple[int, int]) -> int:
+    """The number of an open file.
+
+    Raises:
+        BadData: if it is not what it was.
+    """
+    number = _kept_open(file, stamp).number
+    if _stamp(os.fstat(number)) != stamp:
+        _kept_open.cache_clear()
+        raise BadData("has changed since it was opened: start again", file=file)
+    return number
+
+
+@lru_cache(maxsize=64)  # a folder may have more shards than a process may have files
+def _kept_open(file: str, stamp: tuple[int, int]) -> "_Open":
+    del stamp  # a file that is read anew after a change is another one
+    return _Open(file)
+
+
+@final
+class _Open:
+    """A file that is open until nobody needs it."""
+
+    def __init__(self, file: str) -> None:
+        self.number = os.open(file, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if hasattr(self, "number"):
+            os.close(self.number)
 
 
 def _read_file(name: str, columns: Columns | None, rules: Rules) -> Pairs:
@@ -186,7 +234,7 @@ def _aligned(name: str, columns: Columns | None, rules: Rules) -> Pairs:
     if len(files) != 2 or not all(files):
         raise RegardError(f"{name!r}: expected two files of lines as SOURCE,TARGET, got {len(files)} names")
     if columns is not None:
-        raise RegardError(f"{name!r}: two files of lines have no columns; leave out columns={columns!r}")
+        raise RegardError(f"{name!r}: two files of lines have no columns; {NO_COLUMNS.format(columns)}")
     return _some(Aligned(files[0], files[1], rules), name)
 
 

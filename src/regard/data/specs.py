@@ -9,7 +9,6 @@ A folder whose files are named train.*, valid.* (or val, dev) and test.* is a di
 divided 90/5/5 by its sources, unless `valid` and `test` are given.
 """
 
-import difflib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,16 +17,17 @@ from typing import Literal
 from regard.data import dates, hub, symbols
 from regard.data.divide import completed, overlap
 from regard.data.fetch import Notify, to_stderr
-from regard.data.formats import Columns
+from regard.data.formats import NO_COLUMNS, Columns
 from regard.data.known import KNOWN, load_known
 from regard.data.normal import Normalise
 from regard.data.pairs import Pairs, Splits
 from regard.data.readers import Empty, files_of, kind_of, read_pairs
-from regard.errors import RegardError
+from regard.errors import RegardError, nearest
 
 NAMES = ("dates", *symbols.KINDS, *KNOWN)
 FILES = {"train": ("train", "training"), "valid": ("valid", "val", "dev", "validation"), "test": ("test",)}
 OWN = "files of the user's own"
+LEAVE_OUT = "leave out --read.valid and --read.test (valid=, test=)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,20 +47,36 @@ class Read:
     normalise: Literal["nfc", "nfkc", "none"] = "nfc"
     """The normal form of Unicode that texts are put into."""
 
+    @property
+    def columns(self) -> Columns | None:
+        """The names of both columns, where one of them is given."""
+        return (self.source or "source", self.target or "target") if self.source or self.target else None
+
 
 def splits_of(spec: str, read: Read, seed: int) -> Splits:
     """The splits of a specification, read as asked; see `load`."""
-    named = read.source is not None or read.target is not None
-    columns = (read.source or "source", read.target or "target") if named else None
     return load(
         spec,
         seed=seed,
         valid=read.valid,
         test=read.test,
-        columns=columns,
+        columns=read.columns,
         empty=read.empty,
         normalise=read.normalise,
     )
+
+
+def undivided(spec: str, read: Read) -> Pairs | None:
+    """All pairs of one's own file or files; None of what comes divided, or is divided by `read`."""
+    if not _own(spec) or read.valid or read.test or (os.path.isdir(spec) and _division(Path(spec), None, None)):
+        return None
+    _check_there(spec)
+    return read_pairs(spec, columns=read.columns, empty=read.empty, normalise=read.normalise)
+
+
+def has_columns(spec: str) -> bool:
+    """Whether columns may be chosen: not of a known set, nor of two files of lines."""
+    return spec.partition(":")[0] not in NAMES and ("," not in spec or os.path.exists(spec))
 
 
 def load(
@@ -91,11 +107,10 @@ def load(
         BadData: if something in it cannot be read.
     """
     name = spec.partition(":")[0]
-    own = name not in NAMES and not spec.startswith("hub:")
-    if not own and (valid or test):
-        raise RegardError(f"{spec} has a division of its own: leave out valid= and test=")
+    if not _own(spec) and (valid or test):
+        raise RegardError(f"{spec} has a division of its own: {LEAVE_OUT}")
     if name in NAMES and columns:
-        raise RegardError(f"{spec} has no columns to choose: leave out columns={columns!r}")
+        raise RegardError(f"{spec} has no columns to choose: {NO_COLUMNS.format(columns)}")
     if name == "dates":
         if spec != name:
             raise RegardError(f"{spec}: dates has no variants, say {name!r}")
@@ -103,15 +118,14 @@ def load(
     if name in symbols.KINDS:
         return symbols.splits(spec, seed)
     if name in KNOWN:
-        return _warned(load_known(spec, seed=seed, normalise=normalise, notify=notify))
+        return _warned(load_known(spec, seed=seed, normalise=normalise, notify=notify), seed)
     if spec.startswith("hub:"):
-        return _warned(hub.load_hub(spec, seed=seed, columns=columns, empty=empty, normalise=normalise))
+        return _warned(hub.load_hub(spec, seed=seed, columns=columns, empty=empty, normalise=normalise), seed)
 
     def read(path: str) -> Pairs:
-        return read_pairs(path, columns=columns, empty=empty, normalise=normalise)
+        return read_pairs(path, columns=columns, empty=empty, normalise=normalise, seed=seed)
 
-    if not any(map(os.path.exists, [spec, *spec.split(",")])):
-        raise RegardError(_unknown(spec))
+    _check_there(spec)
     if os.path.isdir(spec) and (files := _division(Path(spec), valid, test)):
         return _whole(spec, seed, {part: read(file) for part, file in files.items()})
     given = {"train": spec, "valid": valid, "test": test}
@@ -123,12 +137,12 @@ def _whole(spec: str, seed: int, parts: dict[str, Pairs]) -> Splits:
     skipped = sum(part.skipped for part in parts.values())
     warnings = [f"{skipped} pairs left out: one side is empty"] if skipped else []
     whole = completed(parts, seed, file=spec)
-    return _warned(Splits(*whole, name=spec, description=OWN, warnings=tuple(warnings)))
+    return _warned(Splits(*whole, name=spec, description=OWN, warnings=tuple(warnings)), seed)
 
 
-def _warned(made: Splits) -> Splits:
+def _warned(made: Splits, seed: int) -> Splits:
     """The same splits, with a warning for each overlap with training."""
-    found = [overlap(made.train, part, name) for name, part in (("valid", made.valid), ("test", made.test))]
+    found = [overlap(made.train, part, name, seed) for name, part in (("valid", made.valid), ("test", made.test))]
     texts = (*made.warnings, *(text for text in found if text))
     return replace(made, warnings=texts)
 
@@ -145,13 +159,21 @@ def _division(folder: Path, valid: str | None, test: str | None) -> dict[str, st
     if "train" not in found or len(found) < 2:
         return {}
     if valid or test:
-        raise RegardError(f"{folder} has a division of its own: leave out valid= and test=, or name its train file")
+        raise RegardError(f"{folder} has a division of its own: {LEAVE_OUT}, or name its train file")
     return found
+
+
+def _own(spec: str) -> bool:
+    """Whether a specification names files of the user's own."""
+    return spec.partition(":")[0] not in NAMES and not spec.startswith("hub:")
+
+
+def _check_there(spec: str) -> None:
+    if not any(map(os.path.exists, [spec, *spec.split(",")])):
+        raise RegardError(_unknown(spec))
 
 
 def _unknown(spec: str) -> str:
     if "/" in spec or "," in spec or kind_of(spec):
         return f"{spec}: there is no such file or folder"
-    close = difflib.get_close_matches(spec.partition(":")[0], NAMES, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{spec!r} is no known set, file or folder: {hint}known sets: {', '.join(NAMES)}; or hub:ID"
+    return f"{spec!r} is no known set, file or folder: {nearest(spec.partition(':')[0], NAMES)}; or hub:ID"

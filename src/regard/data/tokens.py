@@ -1,13 +1,15 @@
 """From text to numbers and back. A thin class over `tokenizers.Tokenizer`; three ways to cut a text.
 
     characters   one Unicode code point a token; every text of known characters comes back as it was
-    words        runs of letters, digits and marks, and single other characters; decoding puts a space between all
+    words        runs of letters, digits and marks, and single other characters, each with the spaces beside it; every
+                 text of known words comes back with one space where there was white space
     subwords     byte-pair encoding over bytes (Sennrich 2016, in the form of GPT-2); every text comes back as it was
 
 Four ids are the same in every tokeniser: PAD, UNKNOWN, BEGIN, END. No text can produce one of their names: a text
 that says `</s>` is cut into pieces as any other. The JSON is the standard one of `tokenizers`, and says all.
 """
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -29,7 +31,12 @@ Kind = Literal["characters", "words", "subwords"]
 # No piece is longer than 32 characters: training on pieces without a bound is quadratic in their length.
 # Letters and signs are never in one piece, so that none is a special's name.
 _PIECES = r" ?[\p{L}\p{M}]{1,32}| ?\p{N}{1,32}| ?[^\s\p{L}\p{M}\p{N}]{1,32}|\s{1,32}"
-_WORDS = r"\w+|[^\w\s]"
+# Between two words there was white space, or they would be one. So only a sign has to say whether there was any.
+_WORDS = r"\w+| ?(?!\w)[^ ] ?"
+_SPACED = r"\w+|[^\w\s]"
+"""How older runs cut words, which they decode with a space between all."""
+_WHITE = r"[\s\x1c-\x1f]+"
+"""What `str.split` parts words at."""
 
 
 @final
@@ -45,16 +52,26 @@ class Tokeniser:
     Attributes:
         kind: How a text is cut.
         normalise: The normal form of Unicode that a text is put into before.
+        spaced: Whether words are cut and decoded as in older runs, with a space between all.
     """
 
-    def __init__(self, kind: Kind, vocabulary: dict[str, int], merges: Sequence[Any], normalise: Normalise) -> None:
-        self.kind, self.normalise = kind, normalise
-        self._cutter = _cutter(kind, vocabulary, merges, normalise)
+    def __init__(
+        self,
+        kind: Kind,
+        vocabulary: dict[str, int],
+        merges: Sequence[Any],
+        normalise: Normalise,
+        *,
+        spaced: bool = False,
+    ) -> None:
+        self.kind, self.normalise, self.spaced = kind, normalise, spaced
+        self._cutter = _cutter(kind, vocabulary, merges, normalise, spaced)
         names = sorted(vocabulary, key=vocabulary.__getitem__)
         back = _byte_of_letter() if kind == "subwords" else {}
         self._pieces = [
             bytes(back[c] for c in name) if back and i > END else name.encode() for i, name in enumerate(names)
         ]
+        self._apart = {i for i, name in enumerate(names) if i == UNKNOWN or self._is_word(name)}
 
     @classmethod
     def train(
@@ -73,7 +90,7 @@ class Tokeniser:
             raise RegardError(f"kind={kind!r}: expected one of {', '.join(get_args(Kind))}")
         least = len(SPECIALS) + (BYTES if kind == "subwords" else 1)
         if size is not None and size < least:
-            raise RegardError(f"size={size}: {kind} need at least {least} tokens")
+            raise RegardError(f"size={size}: {kind} need at least {least} tokens; raise --task.vocabulary (size)")
         specials = {name: i for i, name in enumerate(SPECIALS)}
         if kind == "subwords":
             model = _learn_merges(_cutter(kind, specials, [], normalise), texts, size or 8000)
@@ -110,12 +127,32 @@ class Tokeniser:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids, without PAD, BEGIN and END. UNKNOWN is shown as `<unk>`: something stood there."""
-        pieces = [self._piece(i) for i in ids if i not in (PAD, BEGIN, END)]
-        return (b" " if self.kind == "words" else b"").join(pieces).decode(errors="replace")
+        said = [i for i in ids if i not in (PAD, BEGIN, END)]
+        pieces = [self._piece(i) for i in said]
+        for place, (left, right) in enumerate(itertools.pairwise(said)):
+            if left in self._apart and right in self._apart:
+                pieces[place] += b" "
+        return b"".join(pieces).decode(errors="replace")
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         r"""Each id's piece of text, to be shown. A part of a character is shown by its bytes, such as `\xe2`."""
-        return [self._piece(i).decode(errors="backslashreplace") for i in ids]
+        shown = [self._piece(i).decode(errors="backslashreplace") for i in ids]
+        return [piece.strip(" ") for piece in shown] if self.kind == "words" else shown
+
+    def words(self, text: str) -> list[int | None]:
+        """For each token of a text but END the number of the word that it stands in; None for one of white space.
+
+        Words are what `str.split` gives.
+
+        >>> Tokeniser.train(["it's me"], "words").words("it's  me")
+        [0, 0, 0, 1]
+        """
+        number, word_at = -1, list[int | None]()
+        for before, character in itertools.pairwise(" " + text):
+            number += before.isspace() and not character.isspace()
+            word_at.append(None if character.isspace() else number)
+        spans = self._cutter.encode(text).offsets
+        return [next((word for word in word_at[start:end] if word is not None), None) for start, end in spans]
 
     def to_json(self) -> str:
         """All of it as the JSON that `tokenizers` reads and writes."""
@@ -135,9 +172,11 @@ class Tokeniser:
             model = given["model"]
             merges = [(str(left), str(right)) for left, right in model.get("merges", [])]
             kind: Kind = "words" if model["type"] == "WordLevel" else "subwords" if given["decoder"] else "characters"
-            form = given["normalizer"]
-            normalise: Normalise = "none" if form is None else "nfkc" if form["type"] == "NFKC" else "nfc"
-            made = cls(kind, _checked(model["vocab"], kind), merges, normalise)
+            form = given["normalizer"] or {"type": "none"}
+            first = form["normalizers"][0]["type"] if form["type"] == "Sequence" else form["type"]
+            normalise: Normalise = "nfkc" if first == "NFKC" else "nfc" if first == "NFC" else "none"
+            spaced = kind == "words" and given["pre_tokenizer"]["pattern"]["Regex"] == _SPACED
+            made = cls(kind, _checked(model["vocab"], kind), merges, normalise, spaced=spaced)
             again = json.loads(made.to_json())
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
             raise BadData(f"not the JSON of a tokeniser ({type(fault).__name__}: {str(fault)[:_SHOWN]})") from None
@@ -148,6 +187,10 @@ class Tokeniser:
                 found = repr(given.get(part))[:_SHOWN]
                 raise BadData(f"not a tokeniser of this library: its {part} is {found}, expected {again[part]!r}")
         return made
+
+    def _is_word(self, piece: str) -> bool:
+        """Whether a space stands between a piece and another such piece: one that would have become one with it."""
+        return self.kind == "words" and (self.spaced or len(_pieces(self._cutter, f"a{piece}")) == 1)
 
     def _piece(self, token: int) -> bytes:
         if not 0 <= token < len(self._pieces):
@@ -164,11 +207,13 @@ def _fault(texts: Sequence[str]) -> Exception:
     return TypeError(f"expected a sequence of str, got {texts!r}")
 
 
-def _cutter(kind: Kind, vocabulary: dict[str, int], merges: Sequence[Any], normalise: Normalise) -> Tokenizer:
+def _cutter(
+    kind: Kind, vocabulary: dict[str, int], merges: Sequence[Any], normalise: Normalise, spaced: bool = False
+) -> Tokenizer:
     unknown = SPECIALS[UNKNOWN]
     if kind == "words":
         cutter = Tokenizer(models.WordLevel(vocabulary, unk_token=unknown))
-        cutter.pre_tokenizer = pre_tokenizers.Split(Regex(_WORDS), "removed", invert=True)
+        cutter.pre_tokenizer = pre_tokenizers.Split(Regex(_SPACED if spaced else _WORDS), "removed", invert=True)
     elif kind == "characters":
         cutter = Tokenizer(models.BPE(vocabulary, [], unk_token=unknown))  # without merges a character stays alone
     else:
@@ -177,15 +222,22 @@ def _cutter(kind: Kind, vocabulary: dict[str, int], merges: Sequence[Any], norma
         as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         cutter.pre_tokenizer = pre_tokenizers.Sequence([cut, as_bytes])
         cutter.decoder = decoders.ByteLevel()
-    if normalise != "none":
-        cutter.normalizer = normalizers.NFC() if normalise == "nfc" else normalizers.NFKC()
+    steps: list[Any] = [] if normalise == "none" else [normalizers.NFC() if normalise == "nfc" else normalizers.NFKC()]
+    if kind == "words" and not spaced:
+        cutter.normalizer = normalizers.Sequence([*steps, normalizers.Replace(Regex(_WHITE), " "), normalizers.Strip()])
+    elif steps:
+        cutter.normalizer = steps[0]
     return cutter
 
 
 def _cut(cutter: Tokenizer, text: str) -> list[str]:
     """The tokens of a text, known or not."""
     plain = cutter.normalizer.normalize_str(text) if cutter.normalizer else text
-    return [piece for piece, _ in cutter.pre_tokenizer.pre_tokenize_str(plain)] if cutter.pre_tokenizer else list(plain)
+    return _pieces(cutter, plain) if cutter.pre_tokenizer else list(plain)
+
+
+def _pieces(cutter: Tokenizer, plain: str) -> list[str]:
+    return [piece for piece, _ in cutter.pre_tokenizer.pre_tokenize_str(plain)]
 
 
 def _learn_merges(cutter: Tokenizer, texts: Iterable[str], size: int) -> dict[str, Any]:

@@ -5,8 +5,10 @@ its column are shown.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -53,6 +55,44 @@ def links(hypothesis: Hypothesis, *, threshold: float = 0.0, ends: bool = False)
     return [(j, i) for i, (j, weight) in enumerate(pairs) if j < columns and weight > 0 and weight >= threshold]
 
 
+def word_links(
+    hypothesis: Hypothesis, source: Sequence[int | None], target: Sequence[int | None]
+) -> list[tuple[int, int]]:
+    """For each target word the source word with the greatest weight, as (source, target) from 0.
+
+    The weight of two words is the mean over the tokens of the target word of the sum over the tokens of the source
+    word. As in `links`, a target word that looks at the source's END more than at any word has no link.
+
+    Args:
+        hypothesis: What was written.
+        source: The number of the word of each source token but END; None for a token of white space.
+        target: The same of each target token.
+
+    Raises:
+        ValueError: if the hypothesis has no weights, or not one number is given for each token.
+
+    >>> import torch
+    >>> looked = torch.tensor([[0.4, 0.3, 0.3, 0.0], [0.0, 0.2, 0.2, 0.6], [0.0, 0.1, 0.8, 0.1]])
+    >>> seen = Hypothesis([7, 8, 9], False, -0.5, -0.5, [-0.25, -0.125, -0.125], looked)
+    >>> word_links(seen, [0, 0, 1], [0, 0, 1])
+    [(0, 0), (1, 1)]
+    """
+    weights = _weights(hypothesis)
+    if weights.shape[1] != len(source) + 1 or len(hypothesis.tokens) != len(target):
+        raise ValueError(
+            f"word_links: expected a word for each of {weights.shape[1] - 1} source and {len(hypothesis.tokens)} "
+            f"target tokens, got {len(source)} and {len(target)}"
+        )
+    end = 1 + max((word for word in source if word is not None), default=-1)
+    columns, rows = _membership([*source, end]), _membership(target)
+    looked = (rows / rows.sum(0)).T @ weights[: len(target)].double() @ columns
+    if not len(looked):
+        return []
+    value, word = looked.max(dim=-1)
+    pairs = zip(word.tolist(), value.tolist(), strict=True)
+    return [(j, i) for i, (j, weight) in enumerate(pairs) if j != end and weight > 0]
+
+
 def pharaoh(hypothesis: Hypothesis, *, threshold: float = 0.0, ends: bool = False) -> str:
     """The links of `links` as programs for alignments read them: `source-target`, from 0, a space between.
 
@@ -97,6 +137,14 @@ def as_json(
         "weights": rows,
     }
     return json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+
+def _membership(words: Sequence[int | None]) -> Float[Tensor, "tokens words"]:
+    """1 where a token stands in a word."""
+    count = 1 + max((word for word in words if word is not None), default=-1)
+    return torch.tensor(
+        [[float(word == each) for each in range(count)] for word in words], dtype=torch.float64
+    ).reshape(len(words), count)
 
 
 def _weights(hypothesis: Hypothesis) -> Float[Tensor, "steps n"]:

@@ -1,4 +1,4 @@
-"""Alignments against those that people made: the alignment error rate, and how spread attention is.
+"""Alignments against those that people made: the alignment error rate.
 
 A gold alignment has sure links, S, on which the annotators agree, and possible ones, P, which may be missing without
 harm; every sure link is possible too. For links A that a model gives (Och and Ney 2003)
@@ -9,7 +9,6 @@ A link is a pair (source, target) of word positions from 0.
 """
 
 import dataclasses
-import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -93,7 +92,14 @@ def alignment_error(given: Sequence[Iterable[Link]], gold: Sequence[Gold]) -> Al
     return total
 
 
-def read_gold(text: str, *, first: int = 0, file: str | None = None, line: int | None = None) -> Gold:
+def read_gold(
+    text: str,
+    *,
+    first: int = 0,
+    words: tuple[int, int] | None = None,
+    file: str | None = None,
+    line: int | None = None,
+) -> Gold:
     """Reads the alignment of one pair of sentences, `source-target` links with a space between.
 
     A sure link is `3-4`, `3-4-S` or `3-4/S`; a possible one `3?4`, `3p4`, `3-4-P` or `3-4/P`.
@@ -101,11 +107,12 @@ def read_gold(text: str, *, first: int = 0, file: str | None = None, line: int |
     Args:
         text: One line.
         first: The number of the first word: 1 for alignments that count from 1.
+        words: How many words the source and the target have, where a link outside of them is to be refused.
         file: Where the line comes from, for the error.
         line: Its number there, from 1.
 
     Raises:
-        BadData: if the line holds anything else.
+        BadData: if the line holds anything else, or a link outside of the sentences.
 
     >>> gold = read_gold("0-0 1?1 2-1/P")
     >>> (sorted(gold.sure), sorted(gold.possible))
@@ -124,14 +131,8 @@ def read_gold(text: str, *, first: int = 0, file: str | None = None, line: int |
         link = (int(match[1]) - first, int(match[3]) - first)
         if min(link) < 0:
             raise BadData(f"{word!r} is before the first word, which has the number {first}", file=file, line=line)
+        if words is not None and not (link[0] < words[0] and link[1] < words[1]):
+            reason = f"{word!r} is outside of the pair, of {words[0]} and {words[1]} words (white space parts them)"
+            raise BadData(f"{reason}: the numbers begin at {first}", file=file, line=line)
         (possible if match[2] != "-" or match[4] == "P" else sure).add(link)
     return Gold(frozenset(sure), frozenset(possible))
-
-
-def entropy(matrix: Sequence[Sequence[float]]) -> list[float]:
-    """How spread each row of weights is: its entropy in nats, from 0 (one position) to log n (all alike).
-
-    >>> entropy([[1.0, 0.0], [0.5, 0.5]])
-    [0.0, 0.6931471805599453]
-    """
-    return [sum((-weight * math.log(weight) for weight in row if weight > 0), 0.0) for row in matrix]

@@ -24,10 +24,12 @@ class Likelihood:
     Attributes:
         total: The sum, in nats.
         tokens: How many tokens.
+        skipped: How many examples were left out.
     """
 
     total: float = 0.0
     tokens: int = 0
+    skipped: int = 0
 
     @property
     def loss(self) -> float:
@@ -55,7 +57,7 @@ class Likelihood:
         return self.loss / math.log(2)
 
     def __add__(self, other: "Likelihood") -> "Likelihood":
-        return Likelihood(self.total + other.total, self.tokens + other.tokens)
+        return Likelihood(self.total + other.total, self.tokens + other.tokens, self.skipped + other.skipped)
 
 
 @torch.no_grad()

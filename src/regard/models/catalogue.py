@@ -1,11 +1,10 @@
 """Every model by its name: where it stands, what it is, and the words to cite it with. Imports no model."""
 
 import dataclasses
-import difflib
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import RegardError
+from regard.errors import RegardError, nearest
 
 if TYPE_CHECKING:
     from torch import nn
@@ -49,7 +48,7 @@ class Entry:
         """
         named = self.presets()
         if name not in named:
-            raise RegardError(f"{self.name} has no preset {name!r}: one of {', '.join(named)}")
+            raise RegardError(f"{self.name} has no preset {name!r}: {nearest(name, named)}")
         return named[name]
 
     def make(self, config: Any) -> "nn.Module":
@@ -98,6 +97,4 @@ def entry(name: str) -> Entry:
     known = {model.name: model for model in MODELS}
     if name in known:
         return known[name]
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f"did you mean {close[0]}? " if close else ""
-    raise RegardError(f"there is no model {name[:80]!r}: {hint}regard ls models lists them: {', '.join(known)}")
+    raise RegardError(f"there is no model {name[:80]!r}: {nearest(name, known)} (regard ls models)")

@@ -1,11 +1,10 @@
 """Every task by its name, and where it stands. Imports no task."""
 
 import dataclasses
-import difflib
 import importlib
 from typing import Any
 
-from regard.errors import RegardError
+from regard.errors import RegardError, nearest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +51,4 @@ def task_entry(name: str) -> TaskEntry:
     known = {task.name: task for task in TASKS}
     if name in known:
         return known[name]
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f"did you mean {close[0]}? " if close else ""
-    raise RegardError(f"there is no task {name!r}: {hint}regard ls tasks lists them: {', '.join(known)}")
+    raise RegardError(f"there is no task {name!r}: {nearest(name, known)} (regard ls tasks)")

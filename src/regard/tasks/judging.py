@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from regard.data.pairs import Pair, Splits
-from regard.decode.alignment import links
+from regard.decode.alignment import word_links
 from regard.decode.forced import forced
-from regard.errors import RegardError
+from regard.errors import BadData, RegardError
 from regard.measure.alignment import AlignmentError, Gold, alignment_error
 from regard.measure.likelihood import Likelihood, likelihood
 from regard.measure.report import Report, report
@@ -72,46 +72,55 @@ def _judged(
 ) -> Report:
     """Decodes all sources and compares with every target that counts as right."""
     sources = [pair.source for pair in pairs]
+    answers = task.answers(model, sources)
     return report(
-        [task.text(answer) for answer in task.answers(model, sources)],
+        [task.text(answer) for answer in answers],
         [references.get(pair.source, [pair.target]) for pair in pairs],
         [len(task.source.encode(line)) - 1 for line in sources],
         found,
-        unit="characters" if task.target.kind == "characters" else "words",
+        unit=task.unit,
+        unfinished=sum(not answer.finished for answer in answers),
         **how,
     )
 
 
 @torch.no_grad()
 def likelihood_of(task: "Translate", model: nn.Module, pairs: Sequence[Pair], *, tokens: int) -> Likelihood:
-    """Of every target token of all pairs, teacher forced; a line that is too long has no part."""
+    """Of every target token of all pairs, teacher forced; a pair that is too long has no part, and is counted.
+
+    Raises:
+        BadData: if no pair is left.
+    """
     examples, total = task.examples(pairs), Likelihood()
-    for places in task.plan(examples, tokens=tokens, seed=0).batches(0):
+    plan = task.plan(examples, tokens=tokens, seed=0)
+    for places in plan.batches(0):
         batch = task.batch(examples, places)
         logits = model(batch.source, batch.source_length, batch.target)
         total += likelihood(logits, batch.target, batch.target_length)
-    return total
+    if not total.tokens:
+        raise BadData(task.none_left(len(pairs)))
+    return total + Likelihood(skipped=len(plan.too_long))
 
 
 @torch.no_grad()
 def alignment_of(task: "Translate", model: Any, pairs: Sequence[Pair], gold: Sequence[Gold]) -> AlignmentError:
-    """Where the model looks while it writes the given targets, against gold alignments.
+    """Where the model looks while it writes the given targets, against gold alignments, which count words.
+
+    Words are what white space parts, whatever the tokens are; see `regard.decode.alignment.word_links`.
 
     Raises:
-        RegardError: if the tokens are not words, which gold alignments count, or the model does not look.
+        RegardError: if the model does not look.
         BadData: if there is not one alignment for each pair.
     """
-    if (task.source.kind, task.target.kind) != ("words", "words"):
-        raise RegardError(
-            f"gold alignments count words, but the tokens here are {task.source.kind} and {task.target.kind}: "
-            f"train with --task.tokens words"
-        )
     examples = task.examples(pairs)
     drawn: list[list[tuple[int, int]]] = []
     for start in range(0, len(pairs), 64):
-        batch = task.batch(examples, range(start, min(start + 64, len(pairs))))
+        some = range(start, min(start + 64, len(pairs)))
+        batch = task.batch(examples, some)
         told = forced(model, batch.source, batch.source_length, batch.target, batch.target_length)
         if any(answer.weights is None for answer in told):
             raise RegardError("the model has no attention: there are no alignments to compare")
-        drawn += [links(answer) for answer in told]
+        for place, answer in zip(some, told, strict=True):
+            pair = pairs[place]
+            drawn.append(word_links(answer, task.source.words(pair.source), task.target.words(pair.target)))
     return alignment_error(drawn, gold)

@@ -6,6 +6,7 @@ Axes: `batch`, `n` source positions, `m` target positions.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -21,7 +22,7 @@ from regard.data.tokens import PAD, Kind, Tokeniser
 from regard.decode.beam import beam
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.sampling import sample
-from regard.errors import RegardError
+from regard.errors import BadData, RegardError, nearest
 from regard.measure.report import Report
 from regard.tasks import judging
 from regard.tasks.judging import References
@@ -49,6 +50,8 @@ Search = Callable[[Any, Lines], list[list[Hypothesis]]]
 
 LEARNED_FROM = 50_000
 """Training pairs that the tokenisers are learned from, at most."""
+BOUNDED_BY = 10_000
+"""Of these, about so many say how much is written."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,6 +66,10 @@ class Options:
     """The most tokens of each side."""
     longest: int = 200
     """The most tokens of a line; a longer training line is left out, and counted."""
+    longest_answer: int = 0
+    """The most tokens of a training target, which bounds what is written; 0 to find it in the data."""
+    ratio: float = 0.0
+    """The most target tokens to a source token in training, which bounds it too; 0 to find it in the data."""
     beam: int = 1
     """Hypotheses kept while decoding; 1 is greedy."""
     length_penalty: float = 0.0
@@ -76,6 +83,11 @@ class Options:
         for name in ("longest", "beam", "decoded"):
             if getattr(self, name) < 1:
                 raise RegardError(f"task.{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("longest_answer", "ratio"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise RegardError(f"task.{name} must be at least 0, got {getattr(self, name)}")
+        if not math.isfinite(self.length_penalty):
+            raise RegardError(f"task.length_penalty must be a finite number, got {self.length_penalty}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,14 +108,56 @@ class Translate:
 
     @classmethod
     def of(cls, splits: Splits, options: Options) -> "Translate":
-        """Trains the tokenisers on the training pairs, at most the first 50,000 of them."""
+        """Learns from at most the first 50,000 training pairs: the tokenisers, and how much is written for a line.
+
+        Raises:
+            BadData: as `check` does.
+        """
         some = [splits.train[place] for place in range(min(len(splits.train), LEARNED_FROM))]
         target = options.tokens if options.target_tokens == "same" else options.target_tokens
-        return cls(
+        made = cls(
             options,
             Tokeniser.train((pair.source for pair in some), options.tokens, options.vocabulary),
             Tokeniser.train((pair.target for pair in some), target, options.vocabulary),
         )
+        made.check(splits)
+        return dataclasses.replace(made, options=made._bounded(some[:: 1 + len(some) // BOUNDED_BY]))
+
+    def check(self, splits: Splits) -> None:
+        """Refuses data of which nothing would be left to learn from, or to choose by.
+
+        Raises:
+            BadData: if no training pair, or no validation pair, is short enough.
+        """
+        for name, part in (("train", splits.train), ("valid", splits.valid)):
+            if not any(max(lengths) <= self.options.longest for lengths in self.examples(part).lengths):
+                raise BadData(self.none_left(len(part)), file=f"{splits.name}, its {name} part")
+
+    def none_left(self, count: int) -> str:
+        """What to say where every pair is left out."""
+        return f"each of the {count:,} pairs is longer than --task.longest {self.options.longest} tokens: raise it"
+
+    def _bounded(self, pairs: Sequence[Pair]) -> Options:
+        """The options with the bounds of what is written, where they are not given."""
+        sources = map(len, self.source.encode_all([pair.source for pair in pairs]))
+        targets = map(len, self.target.encode_all([pair.target for pair in pairs]))
+        kept = [sides for sides in zip(sources, targets, strict=True) if max(sides) <= self.options.longest]
+        return dataclasses.replace(
+            self.options,
+            longest_answer=self.options.longest_answer or max((target for _, target in kept), default=0),
+            ratio=self.options.ratio or max((target / source for source, target in kept), default=0.0),
+        )
+
+    def most_written(self, length: Tensor) -> Tensor:
+        """The most tokens to write for sources of these lengths: what training showed, and a quarter and 20 more.
+
+        That is the greatest ratio of training, as far as it does not lead beyond both the longest target and twice
+        the source.
+        """
+        if not self.options.longest_answer:  # an older run, which does not know
+            return 2 * length + 20
+        shown = torch.minimum(self.options.ratio * length, (2.0 * length).clamp(min=self.options.longest_answer))
+        return (1.25 * shown).ceil().long() + 20
 
     @classmethod
     def load(cls, options: dict[str, Any], files: dict[str, bytes]) -> "Translate":
@@ -113,7 +167,15 @@ class Translate:
         return cls(settled, *(Tokeniser.from_json(files[name].decode()) for name in names))
 
     def with_options(self, **changed: Any) -> "Translate":
-        """The same with other options, of decoding."""
+        """The same with other options, of decoding.
+
+        Raises:
+            RegardError: if there is no such option, or a value is out of range; the nearest name is suggested.
+        """
+        known = [field.name for field in dataclasses.fields(self.options)]
+        for name in changed:
+            if name not in known:
+                raise RegardError(f"{self.name} has no option {name!r}: {nearest(name, known)}")
         return dataclasses.replace(self, options=dataclasses.replace(self.options, **changed))
 
     def files(self) -> dict[str, bytes]:
@@ -198,9 +260,15 @@ class Translate:
     def searched(self, model: Any, lines: Sequence[str], search: Search, *, size: int = 64) -> list[list[Hypothesis]]:
         """The hypotheses of any search for each line, in the order of the lines.
 
-        Lines of one length are searched together, `size` at a time. What is written is at most twice as long as
-        what was read, and 20 tokens more.
+        Lines of one length are searched together, `size` at a time.
+
+        Raises:
+            RegardError: if `lines` is one text, or `size` is below 1.
         """
+        if isinstance(lines, str):
+            raise RegardError(f"expected a list of lines, got one text: put it into a list, [{lines[:40]!r}]")
+        if size < 1:
+            raise RegardError(f"size={size}: expected at least 1, the lines that are searched together")
         encoded = [self.encoded(line) for line in lines]
         order = sorted(range(len(lines)), key=lambda place: len(encoded[place]))
         found: dict[int, list[Hypothesis]] = {}
@@ -210,7 +278,7 @@ class Translate:
             source = torch.full((len(places), int(length.max())), PAD)
             for row, place in enumerate(places):
                 source[row, : len(encoded[place])] = torch.tensor(encoded[place])
-            lines_read = Lines(source, length, 2 * length + 20, places)
+            lines_read = Lines(source, length, self.most_written(length), places)
             found.update(zip(places, search(model, lines_read), strict=True))
         return [found[place] for place in range(len(lines))]
 
@@ -240,10 +308,10 @@ class Translate:
         """All that `regard eval` prints; see `regard.tasks.judging.evaluated`."""
         return judging.evaluated(self, model, pairs, references, **how)
 
-    def goodness(self, measures: Mapping[str, float]) -> float:
-        """What the best model has the most of."""
+    def goodness(self, measures: Mapping[str, float]) -> tuple[float, float]:
+        """What the best model has the most of: the metric, and where it is equal a lower loss."""
         value = measures[self.options.metric]
-        return -value if self.options.metric == "loss" else value
+        return (-value if self.options.metric == "loss" else value, -measures["loss"])
 
 
 def _evenly(logits: Tensor) -> Tensor:

@@ -121,6 +121,12 @@ def remove(path: Path) -> None:
         _discard(unseen)
 
 
+def remove_if_empty(folder: Path) -> None:
+    """Removes a folder in which there is nothing. Only for whoever holds the lock, or has just left it."""
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+
+
 def remove_leftovers(folder: Path) -> None:
     """Removes what a crash left unfinished. Only for whoever holds the lock: it is another's work otherwise."""
     with _explained(folder):

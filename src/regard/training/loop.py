@@ -17,43 +17,27 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.training import stopping, strict, tensors
+from regard.training import files, stopping, strict, tensors
 from regard.training.finite import check_measures, check_step, check_weights
 from regard.training.memory import explained_memory
 from regard.training.moments import restore, snapshot
 from regard.training.record import Journal, Progress
+from regard.training.resuming import (
+    check_data,
+    impatient,
+    machine,
+    marks,
+    other_machine,
+    steps_of_minutes,
+    why_no_more,
+)
 from regard.training.schedule import rate
-from regard.training.settings import Settings
+from regard.training.settings import Duration, Settings
 from regard.training.store import State, Store
 
 WARM = 12
 """Steps that are timed before `minutes` become a number of steps."""
-_BEGINNING: dict[str, Any] = {
-    "steps": None,
-    "epoch": 0,
-    "place": 0,
-    "best": None,
-    "waited": 0,
-    "metrics": {},
-    "seconds": 0.0,
-}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Duration:
-    """How long to train; exactly one is given."""
-
-    steps: int | None = None
-    epochs: int | None = None
-    minutes: float | None = None
-
-    def __post_init__(self) -> None:
-        given = [f"--{name}" for name, value in vars(self).items() if value is not None]
-        if len(given) != 1:
-            raise RegardError(f"give one of --steps, --epochs and --minutes, got {' and '.join(given) or 'none'}")
-        value = next(value for value in vars(self).values() if value is not None)
-        if not value > 0:
-            raise RegardError(f"{given[0]} must be above 0, got {value}")
+_BEGINNING: dict[str, Any] = {"steps": None, "epoch": 0, "place": 0, "waited": 0, "metrics": {}, "seconds": 0.0}
 
 
 @dataclasses.dataclass
@@ -62,19 +46,19 @@ class Outcome:
 
     Attributes:
         step: The last step.
-        steps: The step at which it was to end.
+        steps: The step at which it was to end, or None if that was not found out yet.
         metrics: Of the best validation.
         seconds: That all steps took, those before a resumption included; without validation and saving.
         stopped: The signal that ended it, or 0.
-        warnings: What was found on the way and passed over.
+        ended: Why it ended sooner, or did nothing, and the remedy; "" otherwise.
     """
 
     step: int
-    steps: int
+    steps: int | None
     metrics: dict[str, float]
     seconds: float
     stopped: int
-    warnings: tuple[str, ...]
+    ended: str
 
 
 def train(
@@ -88,8 +72,10 @@ def train(
     config: dict[str, Any],
     options: dict[str, Any],
     seed: int = 0,
-    resume: bool = False,
+    state: State | None = None,
+    describe: Callable[[dict[str, float]], str] | None = None,
     report: Callable[[Progress], None] = lambda _: None,
+    warn: Callable[[str], None] = lambda _: None,
     watch: Callable[[nn.Module, Any, int], None] | None = None,
 ) -> Outcome:
     """Trains a model, in a run folder whose lock is held.
@@ -104,12 +90,14 @@ def train(
         config: What is published beside the weights: model, task, data, settings, command.
         options: What the run was started with, kept in its states for going on.
         seed: Of everything random.
-        resume: Whether to go on from the newest state.
+        state: What to go on from, as `resuming.found` gave it; its tensors are taken out of it.
+        describe: What README.md says of each published model, by its metrics.
         report: Is told how it goes, after every step.
+        warn: Is told what should be known before the first step.
         watch: Is shown the model, in evaluation mode, and the task, after every step.
 
     Raises:
-        RegardError: if the folder holds a run already, or there is nothing to resume.
+        RegardError: if the data is not that of the state, or there is nothing to train on.
         Diverged: if a loss, gradient, weight or validation is not finite; nothing of that step is saved.
         OutOfMemory: if memory runs out; the last state is whole.
     """
@@ -119,22 +107,26 @@ def train(
     examples = task.examples(splits.train)
     plan = task.plan(examples, tokens=settings.tokens, seed=seed)
 
-    state = _found(store, resume=resume)
-    if state is None:
-        record: dict[str, Any] = {**_BEGINNING, "options": options}
-        begin, warnings = 0, tuple[str, ...]()
-    else:
+    now = {"data": marks(task, splits), "machine": machine(), "duration": dataclasses.asdict(duration)}
+    begin, record = 0, {**_BEGINNING, "options": options, **now}
+    if state is not None:
+        check_data(state.record, now["data"], splits.name)
+        for text in (*state.warnings, other_machine(state.record, now["machine"])):
+            if text:
+                warn(text)
         restore(model, optimizer, averaged, state.tensors)
-        begin, record, warnings = state.step, state.record, state.warnings
-    steps = _steps(duration, plan, settings) or record["steps"]
-    if settings.patience and record["waited"] >= settings.patience:
-        steps = begin
+        begin, record = state.step, {**state.record, "options": options, **now}
+        state.tensors.clear()  # the model has copies: the weights would be there twice as long as it trains
+    steps = _steps(duration, plan, settings, state)
     journal = Journal(store.path, after=begin, every=settings.log, tensorboard=settings.tensorboard)
-    parts = _parts(plan, record["epoch"], record["place"], settings.accumulate)
+    parts = _begun(_parts(plan, record["epoch"], record["place"], settings.accumulate))
+    left_out = len(plan.too_long)
+    if left_out:
+        warn(_left_out(plan, examples))
     step, spent = begin, []
     model.train()
     with stopping.requested() as stop, explained_memory("what a step adds to its batches: optimiser, validation, save"):
-        while step < (steps or math.inf) and not stop.signal:
+        while step < (steps or math.inf) and not stop.signal and not impatient(record, settings):
             step += 1
             clock = time.perf_counter()
             record["epoch"], record["place"], places = next(parts)
@@ -164,36 +156,24 @@ def train(
                 with _evaluating(model, averaged):
                     found = task.validated(model, splits, tokens=settings.tokens)
                     check_measures(found, step)
-                    goodness = task.goodness(found)
-                    better = record["best"] is None or goodness > record["best"]
+                    better = _is_better(task, found, record["metrics"])
                     record["waited"] = 0 if better else record["waited"] + 1
                     if better:
-                        record["best"], record["metrics"] = goodness, {**found, "step": step}
+                        record["metrics"] = {**found, "step": step}
                         store.publish(published(model, task, config, record["metrics"]), step)
+                        if describe is not None:
+                            files.write_atomically(store.path / "README.md", describe(record["metrics"]).encode())
                 journal.validated(step, found)
-                if settings.patience and record["waited"] >= settings.patience:
-                    steps = record["steps"] = step
-            if better or stop.signal or step == steps or step % settings.save == 0:
+            ends = step == steps or stop.signal or impatient(record, settings)
+            if better or ends or step % settings.save == 0:
                 check_weights(model, averaged, step)
                 # First the lines, then the state: those of later steps are dropped, missing ones would not come again.
                 journal.flush()
                 store.save_state(step, snapshot(model, optimizer, averaged), record, best=better)
-    if plan.too_long:
-        left_out = f"{len(plan.too_long):,} of {len(examples):,} training examples"
-        warnings = (*warnings, f"{left_out} are longer than --task.longest, and were left out")
-    return Outcome(step, steps or step, record["metrics"], record["seconds"], stop.signal, warnings)
-
-
-def _found(store: Store, *, resume: bool) -> State | None:
-    """The state to go on from, if that is what was asked for."""
-    state = store.load_state()
-    if state is not None and not resume:
-        raise RegardError(
-            f"{store.path} holds a run at step {state.step}: add --resume to go on, or choose another --out"
-        )
-    if state is None and resume:
-        raise RegardError(f"{store.path} has no state to resume from: leave out --resume to begin")
-    return state
+    if len(plan.too_long) > left_out:  # a large split is read as it is trained on
+        warn(_left_out(plan, examples))
+    ended = why_no_more(step, steps, record, settings, duration) if step == begin or impatient(record, settings) else ""
+    return Outcome(step, steps, record["metrics"], record["seconds"], stop.signal, ended)
 
 
 def _gradient(
@@ -251,12 +231,29 @@ def _groups(model: nn.Module, settings: Settings) -> list[dict[str, Any]]:
     return [{"params": matrices, "weight_decay": settings.decay}, {"params": others, "weight_decay": 0.0}]
 
 
-def _steps(duration: Duration, plan: Any, settings: Settings) -> int | None:
+def _is_better(task: Any, found: dict[str, float], best: dict[str, float]) -> bool:
+    """Whether a validation is better than the best before it; there is none if the metric was not measured then."""
+    reached = task.goodness(found)
+    try:
+        return bool(reached > task.goodness(best))
+    except KeyError:
+        return True
+
+
+def _left_out(plan: Any, examples: Any) -> str:
+    so_far = ", so far," if len(examples) > plan.pool else ""
+    return (
+        f"{len(plan.too_long):,} of {len(examples):,} training examples{so_far} are longer than --task.longest, "
+        "and were left out"
+    )
+
+
+def _steps(duration: Duration, plan: Any, settings: Settings, state: State | None) -> int | None:
     """The number of steps, or None where it is found by timing the first ones."""
     if duration.epochs is not None:
         sizes = (sum(1 for _ in plan.batches(epoch)) for epoch in range(duration.epochs))
         return sum(math.ceil(size / settings.accumulate) for size in sizes)
-    return duration.steps
+    return duration.steps if duration.minutes is None else steps_of_minutes(duration.minutes, state)
 
 
 def _parts(plan: Any, epoch: int, place: int, accumulate: int) -> Iterator[tuple[int, int, list[list[int]]]]:
@@ -269,6 +266,12 @@ def _parts(plan: Any, epoch: int, place: int, accumulate: int) -> Iterator[tuple
         if not place:
             raise RegardError("there is no example to train on")
         epoch, place = epoch + 1, 0
+
+
+def _begun(parts: Iterator[tuple[int, int, list[list[int]]]]) -> Iterator[tuple[int, int, list[list[int]]]]:
+    """The same, the first of them found now: what is wrong with the data shows before the first step."""
+    first = next(parts)
+    return itertools.chain((first,), parts)
 
 
 class _evaluating:  # noqa: N801

@@ -22,6 +22,10 @@ _TRIES = 100
 _PAUSE = 0.005
 
 
+class Nothing(RegardError):  # noqa: N818
+    """Nothing has been published in a folder."""
+
+
 class Published(NamedTuple):
     """A published model: all of one version, checked.
 
@@ -84,7 +88,7 @@ def load(run: Path) -> Published:
     """Reads the published model, also while another process replaces it.
 
     Raises:
-        RegardError: if nothing has been published.
+        Nothing: if nothing has been published.
         Damaged: if no complete version is there.
     """
     for attempt in range(_TRIES):
@@ -115,7 +119,7 @@ def _load(run: Path) -> Published:
     if not any(os.path.lexists(run / name) for name in (manifest.NAME, "config.json", "model.safetensors")):
         if warnings:
             raise Damaged(warnings[0])
-        raise RegardError(f"{run} holds no published model: train into it, or choose another folder")
+        raise Nothing(f"{run} holds no published model: train into it, or choose another folder")
     try:
         listed = manifest.read_manifest(run, "published")
         return Published(listed.step, _read_files((run,), listed), warnings)

@@ -1,6 +1,7 @@
-"""How a model is trained: one frozen dataclass, whose fields are the options of the command line."""
+"""How a model is trained, and how long: frozen dataclasses, whose fields are options of the command line."""
 
 import dataclasses
+import math
 from typing import Literal
 
 from regard.errors import RegardError
@@ -47,6 +48,9 @@ class Settings:
     """Also write TensorBoard files (needs `pip install "regard[log]"`)."""
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise RegardError(f"train.{name} must be a finite number, got {value}")
         for name in ("tokens", "accumulate", "validate", "save", "log"):
             if getattr(self, name) < 1:
                 raise RegardError(f"train.{name} must be at least 1, got {getattr(self, name)}")
@@ -58,3 +62,27 @@ class Settings:
                 raise RegardError(f"train.{name} must be at least 0 and below 1, got {getattr(self, name)}")
         if not self.rate > 0:
             raise RegardError(f"train.rate must be above 0, got {self.rate}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Duration:
+    """How long to train; exactly one is given.
+
+    >>> print(Duration(minutes=10))
+    --minutes 10
+    """
+
+    steps: int | None = None
+    epochs: int | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        given = [f"--{name}" for name, value in vars(self).items() if value is not None]
+        if len(given) != 1:
+            raise RegardError(f"give one of --steps, --epochs and --minutes, got {' and '.join(given) or 'none'}")
+        value = next(value for value in vars(self).values() if value is not None)
+        if not 0 < value < math.inf:
+            raise RegardError(f"{given[0]} must be above 0 and finite, got {value}")
+
+    def __str__(self) -> str:
+        return next(f"--{name} {value}" for name, value in vars(self).items() if value is not None)

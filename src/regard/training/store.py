@@ -73,11 +73,14 @@ class Store:
     def lock(self) -> Iterator[None]:
         """Holds the run while the block runs, after finishing or removing what a crash left.
 
+        A folder in which nothing was written does not stay.
+
         Raises:
             RegardError: at once, if another process that lives holds it.
         """
         files.make_folder(self.path)
-        with lock.held(self.path) as self._lock:
+        with contextlib.ExitStack() as after, lock.held(self.path) as self._lock:
+            after.callback(files.remove_if_empty, self.path)
             try:
                 files.make_folder(self._states)
                 self._check_states_folder()
@@ -86,6 +89,9 @@ class Store:
                 publish.finish(self.path)
                 yield
             finally:
+                with contextlib.suppress(RegardError):
+                    self._check_locked("lock")
+                    files.remove_if_empty(self._states)
                 self._lock = None
 
     def save_state(
@@ -159,7 +165,15 @@ class Store:
             RegardError: if nothing has been published.
             Damaged: if no complete version is there.
         """
-        return publish.load(self.path)
+        try:
+            return publish.load(self.path)
+        except publish.Nothing:
+            if names := self._names():
+                raise publish.Nothing(
+                    f"{self.path} is at step {_order(names[0])[0]}, before its first validation, so that nothing is "
+                    f"published yet: go on with regard train --resume --out {self.path}"
+                ) from None
+            raise
 
     @property
     def _states(self) -> Path:
