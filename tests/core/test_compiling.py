@@ -17,6 +17,8 @@ def test_little_work_is_not_compiled(monkeypatch):
     cpu = torch.device("cpu")
     assert not compiling.worthwhile(compiling.LEAST - 1, cpu)
     assert compiling.worthwhile(compiling.LEAST, cpu)
+    assert not compiling.worthwhile(compiling.LEAST_ONCE - 1, cpu, learns=False)
+    assert compiling.worthwhile(compiling.LEAST_ONCE, cpu, learns=False)
 
 
 def test_one_setting_switches_it_off(monkeypatch):
@@ -169,7 +171,7 @@ for name, call in calls.items():
 
 
 def test_inside_of_an_outer_compiler():
-    """With fullgraph=True, forward and backward: the plain form is what is compiled. (Without the test run's checks.)"""
+    """With fullgraph=True, forward and backward: the plain form is compiled. (Without the test run's checks.)"""
     made = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)
     assert made.stdout.split() == ["scaled_dot", "causal", "alibi", "additive", "sparsemax", "heads"], made.stderr[
         -3000:

@@ -93,7 +93,7 @@ class _Scores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Queries, key: Keys, vector: Tensor, exponential: Keys | None) -> Table:
         ctx.save_for_backward(query, key, vector, exponential)
-        kernels, queries, keys = _chosen(query, key, exponential)
+        kernels, queries, keys = _chosen(query, key, exponential, learns=any(ctx.needs_input_grad))
         found: Table = kernels.scores(queries, keys, vector)
         return found
 
@@ -106,7 +106,7 @@ class _Scores(torch.autograd.Function):
             needed = [t for t, need in zip((query, key, vector), ctx.needs_input_grad, strict=False) if need]
             made = iter(torch.autograd.grad(again, needed, slope, create_graph=True))
             return *(next(made) if need else None for need in ctx.needs_input_grad[:3]), None
-        kernels, queries, keys = _chosen(query, key, exponential)
+        kernels, queries, keys = _chosen(query, key, exponential, learns=True)
         for_query = for_key = for_vector = None
         if ctx.needs_input_grad[0] or ctx.needs_input_grad[2]:
             steep, values = kernels.query_side(queries, keys, slope)
@@ -130,11 +130,11 @@ class _Kernels(NamedTuple):
     key_side: Callable[..., Any]
 
 
-def _chosen(query: Queries, key: Keys, exponential: Keys | None) -> tuple[_Kernels, Tensor, Tensor]:
+def _chosen(query: Queries, key: Keys, exponential: Keys | None, *, learns: bool) -> tuple[_Kernels, Tensor, Tensor]:
     if exponential is None:
         return _TANH, query, key
     work = query.numel() * key.shape[-2]
-    kernels = _COMPILED if compiling.worthwhile(work, query.device) else _RECIPROCAL
+    kernels = _COMPILED if compiling.worthwhile(work, query.device, learns=learns) else _RECIPROCAL
     return kernels, (2 * query).exp(), exponential
 
 

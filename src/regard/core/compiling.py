@@ -1,6 +1,6 @@
 """When a kernel is compiled, and how it is kept from being compiled twice.
 
-Compiling is on above a fixed size of work, and off with `REGARD_COMPILE=0` or where there is no C++ compiler. A
+Compiling is on above fixed sizes of work, and off with `REGARD_COMPILE=0` or where there is no C++ compiler. A
 kernel is compiled on first use, in a second or two, and says so in one log line (`logging.getLogger("regard")`); a
 later length, batch or width uses the same code. A size of 1 is the exception: PyTorch compiles for it apart.
 
@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 
 LOG = logging.getLogger("regard")
-LEAST = 2**18
-"""Cells times width below which nothing is compiled."""
+LEAST, LEAST_ONCE = 2**18, 2**22
+"""Cells times width below which nothing is compiled: where a gradient is asked for, as thousands of times in training;
+and where none is, since decoding a few lines takes less time than compiling."""
 
 
 @functools.cache
@@ -33,9 +34,9 @@ def _compiler() -> str | None:
     )
 
 
-def worthwhile(work: int, device: torch.device) -> bool:
+def worthwhile(work: int, device: torch.device, *, learns: bool = True) -> bool:
     """Whether a call of that much work is given to a compiled kernel."""
-    if work < LEAST or os.environ.get("REGARD_COMPILE", "1") == "0":
+    if work < (LEAST if learns else LEAST_ONCE) or os.environ.get("REGARD_COMPILE", "1") == "0":
         return False
     return _compiler() is not None if device.type == "cpu" else device.type == "cuda"
 

@@ -79,7 +79,9 @@ def _explained(call: Call) -> Explanation:
     table, each = math.prod(batch) * m * n, max(call.query.element_size(), 4)
     additive = next((term for term in _terms(call.score) if isinstance(term, Additive)), None)
     compiled = additive is not None and compiling.worthwhile(
-        math.prod(batch) * min(m, tiled.rows_of(call.shape)) * n * additive.hidden, call.query.device
+        math.prod(batch) * min(m, tiled.rows_of(call.shape)) * n * additive.hidden,
+        call.query.device,
+        learns=fused.learns(call.query, call.value, *additive.parameters()),
     )
     memory = {
         "plain": 3 * table * each,
