@@ -32,8 +32,8 @@ check: $(TOOLS)             ## style, formatting, types
 faults: $(TOOLS)            ## break the code on purpose, one fault at a time: each must turn some test red
 	$(BIN)/python -m tests.faults $(ARGS)
 
-bench: $(TOOLS)             ## the operation beside PyTorch's own, as ratios in one run
-	$(BIN)/python -m benchmarks.attention
+bench: $(TOOLS)             ## the operation beside PyTorch's own and other peers, as ratios in one run
+	$(BIN)/regard bench attention $(ARGS)
 
 docs: $(TOOLS)              ## the generated pages
 	$(BIN)/python -m docs.one_input

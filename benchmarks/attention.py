@@ -1,6 +1,6 @@
 """The operation beside the strongest peers, as ratios in one run: `make bench`.
 
-    python -m benchmarks.attention [PART …] [--json FILE]       parts: products biases additive local modules costs
+    regard bench attention [PART …] [--json FILE]       parts: products biases additive local modules costs
 
 A ratio above 1 says how many times longer ours takes. Times are the best of several, taken in turn, so that what
 else the machine does touches both alike. A peer that is not installed is left out.
@@ -19,6 +19,7 @@ from torch.nn import functional
 import regard
 from benchmarks.timing import Row, best, both_ways, kept, shown
 from regard.core.score import surely_finite
+from regard.errors import RegardError, nearest
 
 fused = functional.scaled_dot_product_attention
 
@@ -301,20 +302,23 @@ PARTS = {part.__name__: part for part in (products, biases, additive, local, mod
 
 def main(words: list[str]) -> None:
     """Prints the table, and keeps it where asked."""
-    path = words.pop(words.index("--json") + 1) if "--json" in words else None
-    chosen = [word for word in words if word != "--json"] or list(PARTS)
+    path = words[words.index("--json") + 1] if "--json" in words[:-1] else None
+    chosen = [word for word in words if word not in ("--json", path)]
+    wrong = [word for word in chosen if word not in PARTS]
+    if wrong:
+        raise RegardError(f"bench attention: there is no part {wrong[0]!r}: {nearest(wrong[0], PARTS)}")
     threads = torch.get_num_threads()
     print(
         f"torch {torch.__version__}, {threads} threads; ratios of ours to the peer's, best of several taken in turn\n"
     )
     rows = []
-    for name in chosen:
+    for name in chosen or PARTS:
         rows += list(PARTS[name]())
         print(f"[{name}] done", file=sys.stderr, flush=True)
     print(shown(rows))
     if path is not None:
         peers = {name: importlib.metadata.version(name) for name in ("keras", "x-transformers") if _installed(name)}
-        kept(path, rows, "python -m benchmarks.attention " + " ".join(words), **peers)
+        kept(path, rows, " ".join(["regard bench attention", *words]), **peers)
 
 
 def _installed(name: str) -> bool:

@@ -54,7 +54,8 @@ def section(claim: Claim) -> str:
     machine, versions = found["machine"], found["versions"]
     lines.append(
         f"\n`{found['command']}`: {found['minutes']:g} minutes of training in all, seeds "
-        f"{', '.join(map(str, found['seeds']))}, {machine['threads']} of the cores of {machine['processor']}, "
+        f"{', '.join(map(str, found['seeds']))}; {machine['threads']} thread{'s' * (machine['threads'] > 1)} on "
+        f"{machine['processor']}, "
         f"regard {versions['regard']}, torch {versions['torch']}, {found['date']}.\n"
     )
     note = NOTES / f"{claim.name}.md"

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -231,3 +232,14 @@ def test_every_licence_is_listed(capfd):
     said = capfd.readouterr().out
     for licence in ("CC BY 2.0 FR", "unrestricted, Carnegie Mellon University", "none stated for the text"):
         assert f"licence: {licence}" in said
+
+
+def test_bench_names_what_there_is(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench"]) == 1
+    assert "there is no benchmarks/ here: call it in a clone of the source" in capsys.readouterr().err
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert main(["bench", "atention"]) == 1
+    assert "did you mean 'attention'?" in capsys.readouterr().err
+    assert main(["bench", "attention", "costz"]) == 1
+    assert "there is no part 'costz': did you mean 'costs'?" in capsys.readouterr().err

@@ -178,7 +178,7 @@ FAULTS = (
     Fault(
         "dispatch: the output is not looked at",
         "core/dispatch.py",
-        "            found = kernel.run(trusted(call))\n            if surely_finite(found):\n                return found\n",
+        "            found = kernel.run(trusted(call))\n            if has_finite_sum(found):\n                return found\n",
         "            return kernel.run(trusted(call))\n",
         (KERNELS, LAWS),
     ),

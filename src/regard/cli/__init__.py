@@ -18,6 +18,7 @@ COMMANDS = {
     "predict": "a line in, a line out",
     "look": "draw where a run looks",
     "reproduce": "run the papers' claims on this machine",
+    "bench": "ours beside the peers, as ratios (in a clone of the source)",
     "cite": "whom to cite for a model or a run",
 }
 

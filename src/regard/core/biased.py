@@ -190,7 +190,8 @@ def _learnt(
         for tile in _cut(rows, seen):
             with torch.enable_grad():
                 mask = bed.mask(*tile, source, learned)
-            steep_mask = mask.new_zeros(mask.shape)
+            own = _own_cells(bed, tile, mask, for_learned)
+            steep_mask = mask.new_zeros(mask.shape) if own is None else own
             for example, head in itertools.product(range(b), range(0, h, BACK.heads)):
                 some = slice(head, head + BACK.heads)
                 here, there = (example, some, tile[0]), (example, some, tile[1])
@@ -203,6 +204,8 @@ def _learnt(
                 sides[1][there].baddbmm_(steep.mT, q)
                 sides[2][there].baddbmm_(weights.mT, g)
                 steep_mask[under] += steep if len(mask[under]) == len(steep) else steep.sum(0, keepdim=True)
+            if own is not None:
+                continue
             if for_source is None:
                 _reduce(bed, mask, steep_mask, tile, learned, for_learned)
             else:
@@ -222,6 +225,15 @@ def _cut(rows: slice, columns: slice) -> Iterator[tuple[slice, slice]]:
         for begin in range(columns.start, columns.stop, BACK.columns):
             bottom, end = min(top + BACK.rows, rows.stop), min(begin + BACK.columns, columns.stop)
             yield slice(top, bottom), slice(begin, end)
+
+
+def _own_cells(bed: Bed, tile: tuple[slice, slice], mask: Tensor, into: list[Tensor]) -> Tensor | None:
+    """The gradient's own cells, where all that learns is one tensor of the mask's shape: nothing is to be reduced."""
+    if len(bed.places) != 1 or len(bed.cells.batch) != 2 or not isinstance(bed.terms[bed.places[0][0]], Bias):
+        return None
+    cells = bed.cells.part(*tile).cut(into[0])
+    cells = cells[(None,) * (mask.ndim - cells.ndim)]
+    return cells if cells.shape == mask.shape and cells.dtype == mask.dtype else None
 
 
 def _reduce(

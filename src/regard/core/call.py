@@ -51,8 +51,8 @@ class Call(NamedTuple):
     @property
     def is_seen(self) -> bool:
         """Whether numbers can be read from its tensors: not so inside of a compiler, an export or a transform."""
-        tensors = (self.query, self.key, self.value)
-        return is_seen(*(tensor for tensor in tensors if isinstance(tensor, Tensor)))
+        key = self.query if isinstance(self.key, Prepared) else self.key
+        return is_seen(self.query, key, self.query if self.value is None else self.value)
 
     def factor(self, cells: Cells) -> Float[Tensor, "*_ _ _"] | None:
         """What multiplies the weights of some cells."""

@@ -8,7 +8,6 @@ sums are finite, and the output is, nothing was broken. Else the same kernel com
 the rows that may see what was broken are marked. What overflows in between is left to the plain form.
 """
 
-import contextlib
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -20,7 +19,7 @@ from regard.core import banded, biased, fused, plain, tiled
 from regard.core.call import Call, Doubt, Ready, cleaned, trusted
 from regard.core.compare import Product
 from regard.core.offsets import has_offsets
-from regard.core.score import Prepared, surely_finite
+from regard.core.score import Prepared, has_finite_sum
 from regard.core.weigh import Softmax
 from regard.core.where import everywhere
 
@@ -91,14 +90,16 @@ def output(call: Call) -> Tensor:
         return marked(plain.output(ready), ready)
     kernel = choice(call)
     if _inputs_are_finite(call, kernel):
-        with contextlib.suppress(Doubt):
+        try:
             found = kernel.run(trusted(call))
-            if surely_finite(found):
+            if has_finite_sum(found):
                 return found
+        except Doubt:
+            pass
     ready = cleaned(call)
     if not ready.sound:
         found = kernel.run(ready)
-        if surely_finite(found):
+        if has_finite_sum(found):
             return marked(found, ready)
     return marked(_exact(call)(ready), ready)
 
@@ -131,7 +132,7 @@ def _inputs_are_finite(call: Call, kernel: Kernel) -> bool:
         unseen = [call.query, key]
     if kernel.hides and call.where is not everywhere and call.value is not None:
         unseen.append(call.value)
-    return surely_finite(*unseen) if unseen else True
+    return has_finite_sum(*unseen)
 
 
 def _exact(call: Call) -> Callable[[Ready], Tensor]:

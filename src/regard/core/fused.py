@@ -89,6 +89,8 @@ def alike(query: Tensor, key: Tensor, value: Tensor, batch: tuple[int, ...]) -> 
         kind = torch.get_autocast_dtype(device)
         query, key, value = query.to(kind), key.to(kind), value.to(kind)
     width, wide = query.shape[-1], value.shape[-1]
+    if width == wide and query.ndim == 4 and query.shape[:2] == key.shape[:2] == value.shape[:2] == batch:
+        return query, key, value
     if wide < width:
         value = functional.pad(value, (0, width - wide))
     elif width < wide:

@@ -161,8 +161,11 @@ def surely_finite(*tensors: Tensor) -> bool:
 
     It reads a number back, so that inside of a compiler or a transform the answer is False, without a look.
     """
-    if not is_seen(*tensors):
-        return False
+    return is_seen(*tensors) and has_finite_sum(*tensors)
+
+
+def has_finite_sum(*tensors: Tensor) -> bool:
+    """The same, for tensors that are known to be seen."""
     total = 0.0
     for tensor in tensors:
         looked = tensor.detach() if tensor.requires_grad else tensor
@@ -172,7 +175,12 @@ def surely_finite(*tensors: Tensor) -> bool:
 
 def is_seen(*tensors: Tensor) -> bool:
     """Whether numbers can be read from these tensors here and now."""
-    return not torch.compiler.is_compiling() and not any(map(is_transformed, tensors))
+    if torch.compiler.is_compiling():
+        return False
+    for tensor in tensors:  # noqa: SIM110  a generator costs as much as the rest
+        if is_transformed(tensor):
+            return False
+    return True
 
 
 def is_transformed(tensor: Tensor) -> bool:
