@@ -99,3 +99,34 @@ def test_gradients_of_after():
 
     assert torch.autograd.gradcheck(output, (query, key, value, after))
     assert torch.autograd.gradgradcheck(output, (query, key, value, after))
+
+
+FAST = [s for s in SCORES if s.key_width is None]
+
+
+@pytest.mark.parametrize("score", FAST, ids=str)
+def test_vectors_made_from_each_other(score):
+    """With create_graph, a path from one input to another is the caller's, and counts once."""
+    made = call(score, CAUSAL, Sizes(examples=1, heads=2, m=3, n=3, first=0, width=2, value_width=2))
+    x = made.key.clone().requires_grad_()
+
+    def loss() -> torch.Tensor:
+        query, value = 2 * x.tanh(), x.square()
+        return regard.attend(query, x, value, score=made.score, where=made.where).square().sum()
+
+    once = torch.autograd.grad(loss(), [x, *made.score.parameters()], allow_unused=True)
+    twice = torch.autograd.grad(loss(), [x, *made.score.parameters()], create_graph=True, allow_unused=True)
+    for one, other in zip(once, twice, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)
+
+
+def test_keys_made_from_queries_of_an_additive_score():
+    score, x = regard.Additive(3, 3, hidden=2).double(), torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True)
+    each = [
+        torch.autograd.grad(
+            regard.attend(x.tanh(), x, x, score=score).square().sum(), [x, *score.parameters()], create_graph=graph
+        )
+        for graph in (False, True)
+    ]
+    for one, other in zip(*each, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)

@@ -7,6 +7,7 @@ ADDITIVE = "tests/core/test_additive.py"
 COMPILING = "tests/core/test_compiling.py"
 HEADS = "tests/core/test_heads.py"
 LOCAL = "tests/core/test_local.py"
+UNROLLED = "tests/nn/test_unrolled.py"
 
 FAULTS = (
     Fault("additive: half a tangent", "core/additive.py", "r.mul_(-2).add_(1)", "r.mul_(-1).add_(1)", (LAWS,)),
@@ -195,6 +196,118 @@ FAULTS = (
         "core/offsets.py",
         "functional.pad(cells, (0, rows))",
         "functional.pad(cells, (1, rows - 1))",
+        (GRADIENTS,),
+    ),
+    Fault(
+        "unrolled: a step's state forgets the notes' way",
+        "nn/unrolled.py",
+        "        _softmax_slope(weighed, kept.weights[t], into=scored[t])",
+        "        scored[t] = weighed",
+        (UNROLLED,),
+    ),
+    Fault(
+        "unrolled: padding is seen",
+        "nn/unrolled.py",
+        "scores.masked_fill_(plan.hidden, -torch.inf)",
+        "scores.masked_fill_(plan.hidden, 0)",
+        (UNROLLED,),
+    ),
+    Fault(
+        "unrolled: the matrix is multiplied with the state after the step",
+        "nn/unrolled.py",
+        "before = kept.low[:-1].flatten(0, 1)",
+        "before = kept.low[1:].flatten(0, 1)",
+        (UNROLLED,),
+    ),
+    Fault(
+        "unrolled: the first state learns nothing",
+        "nn/unrolled.py",
+        "    return [shares, state, for_notes",
+        "    return [shares, None, for_notes",
+        (UNROLLED,),
+    ),
+    Fault(
+        "unrolled: exponentials of any query",
+        "nn/unrolled.py",
+        "plan.exponential is not None and not additive._is_safe(kept.queries)",
+        "False",
+        (UNROLLED,),
+    ),
+    Fault(
+        "unrolled: a second derivative through what was made from another input",
+        "nn/unrolled.py",
+        "tensor.view_as(tensor) for tensor in inputs",
+        "tensor for tensor in inputs",
+        (UNROLLED,),
+    ),
+    Fault(
+        "unrolled: the scale is left out on the way back",
+        "nn/asked.py",
+        "torch.bmm((slope * self.scale).to(self.kind)[:, None]",
+        "torch.bmm(slope.to(self.kind)[:, None]",
+        (UNROLLED,),
+    ),
+    Fault(
+        "asked: the vector's gradient of the last step alone",
+        "nn/asked.py",
+        "self.values += values.sum((0, 1))",
+        "self.values = values.sum((0, 1))",
+        (UNROLLED,),
+    ),
+    Fault(
+        "gated: the update gate's slope without what was proposed",
+        "nn/gated.py",
+        "torch.sub(proposed, state, out=part)",
+        "torch.neg(state, out=part)",
+        (UNROLLED,),
+    ),
+    Fault(
+        "gated: the reset gate before the matrix passes no state",
+        "nn/gated.py",
+        "        direct.addcmul_(through, reset)\n",
+        "",
+        (UNROLLED,),
+    ),
+    Fault(
+        "lines: the way back goes the way there",
+        "nn/lines.py",
+        "packing.rows(backward=not ctx.backward_direction)",
+        "packing.rows(backward=ctx.backward_direction)",
+        (UNROLLED,),
+    ),
+    Fault(
+        "lines: last states learn nothing",
+        "nn/lines.py",
+        "                carried += slopes[1]",
+        "                pass",
+        (UNROLLED,),
+    ),
+    Fault(
+        "reader: PyTorch's update gate taken for ours",
+        "nn/recurrent.py",
+        "torch.cat([recurrent[0], -recurrent[1], recurrent[2]])",
+        "torch.cat([recurrent[0], recurrent[1], recurrent[2]])",
+        (UNROLLED,),
+    ),
+    Fault(
+        "rnnsearch: training is not seen",
+        "models/rnnsearch.py",
+        "each.record(self.look, partial(Looked, call=call, heads=False))",
+        "pass",
+        (UNROLLED,),
+    ),
+    Fault(
+        "rnnsearch: notes that need cleaning are taken as they are",
+        "models/rnnsearch.py",
+        "        if state.keys.sound is None:\n",
+        "        if True:\n",
+        (UNROLLED,),
+    ),
+    Fault(
+        "twice: a path between two inputs counts double",
+        "core/twice.py",
+        "tensor.view_as(tensor) for tensor in inputs",
+        "tensor for tensor in inputs",
         (GRADIENTS,),
     ),
 )

@@ -154,7 +154,10 @@ def test_rnnsearch_is_its_equations():
     notes, word = state.notes[0], model.target(torch.tensor([BEGIN]))[0]
     s = torch.tanh(model.first.weight @ notes[0, 7:] + model.first.bias)
     e = torch.stack(
-        [model.score.vector @ torch.tanh(model.score.query.weight @ s + model.score.key.weight @ h) for h in notes]
+        [
+            model.look.score.vector @ torch.tanh(model.look.score.query.weight @ s + model.look.score.key.weight @ h)
+            for h in notes
+        ]
     )
     context = sum(w * h for w, h in zip(torch.softmax(e, 0), notes, strict=True))
     mixed = model.mix.weight @ torch.cat([s, word, context]) + model.mix.bias
@@ -175,6 +178,17 @@ def test_seq2seq_hands_over_every_layers_state():
         without = dataclasses.replace(state, hidden=state.hidden.clone())
         without.hidden[:, layer] = 0
         assert not torch.allclose(model.step(without, target[:, 0]).logits, model.step(state, target[:, 0]).logits)
+
+
+def test_seq2seq_hands_over_what_its_encoder_says_of_each_line_alone():
+    """Both layers' states, each its own, at the line's end and not at that of the padding."""
+    model, (source, length, _) = make("seq2seq"), batch()
+    state = model.begin(source, length)
+    for row, size in enumerate(length.tolist()):
+        _, (hidden, cell) = model.encoder(model.source(source[row, :size].flip(0)))
+        torch.testing.assert_close(state.hidden[row], hidden, atol=1e-12, rtol=0)
+        torch.testing.assert_close(state.cell[row], cell, atol=1e-12, rtol=0)
+        assert not torch.allclose(hidden[0], hidden[1])
 
 
 def test_seq2seq_reads_from_the_end():
@@ -204,14 +218,14 @@ def test_papers_sizes():
         )
     assert sum(p.numel() for p in whole.parameters()) == pytest.approx(384e6, rel=0.01)
     assert search.mix.out_features == 1000
-    assert search.score.vector.numel() == 1000
+    assert search.look.score.vector.numel() == 1000
 
 
 def test_the_papers_first_weights():
     config = dataclasses.replace(CONFIGS["rnnsearch of the paper"], start="paper", width=16)
     model = rnnsearch.RnnSearch(config)
-    assert (model.score.vector == 0).all()
-    assert model.score.query.weight.std() < 0.002
+    assert (model.look.score.vector == 0).all()
+    assert model.look.score.query.weight.std() < 0.002
     square = model.unit.state.weight
     torch.testing.assert_close(square @ square.T, torch.eye(16), atol=1e-5, rtol=0)
     for gate in model.unit.gates.weight.split(16):
@@ -220,7 +234,7 @@ def test_the_papers_first_weights():
 
 
 def test_an_unknown_model_suggests_the_nearest():
-    with pytest.raises(RegardError, match="there is no model 'rnsearch': did you mean rnnsearch\\?"):
+    with pytest.raises(RegardError, match="there is no model 'rnsearch': did you mean 'rnnsearch'\\?"):
         entry("rnsearch")
 
 

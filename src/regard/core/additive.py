@@ -24,6 +24,7 @@ from torch import Tensor
 
 from regard.core import compiling
 from regard.core.score import at_least_single, is_seen
+from regard.core.twice import again
 
 SAFE = 40.0
 """The largest |a| and |b| whose exponentials are multiplied."""
@@ -102,10 +103,7 @@ class _Scores(torch.autograd.Function):
         query, key, vector, exponential = ctx.saved_tensors
         slope = gradients[0]
         if torch.is_grad_enabled():
-            again = plain_scores(query, key, vector)
-            needed = [t for t, need in zip((query, key, vector), ctx.needs_input_grad, strict=False) if need]
-            made = iter(torch.autograd.grad(again, needed, slope, create_graph=True))
-            return *(next(made) if need else None for need in ctx.needs_input_grad[:3]), None
+            return *again(plain_scores, (query, key, vector), ctx.needs_input_grad[:3], slope), None
         kernels, queries, keys = _chosen(query, key, exponential, learns=True)
         for_query = for_key = for_vector = None
         if ctx.needs_input_grad[0] or ctx.needs_input_grad[2]:

@@ -16,6 +16,7 @@ Axes: `b` batch and `h` heads (any batch axes, made two), `m` queries, `n` keys,
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -30,6 +31,7 @@ from regard.core.call import Ready
 from regard.core.compare import Product
 from regard.core.offsets import has_offsets, summed
 from regard.core.score import Score, Sum
+from regard.core.twice import again
 
 ROWS = 256
 """Rows of a tile, about."""
@@ -134,17 +136,18 @@ class _Biased(torch.autograd.Function):
         query, key, value, found, total, *learned = ctx.saved_tensors
         needs = (*ctx.needs_input_grad[:3], *ctx.needs_input_grad[5:])
         if torch.is_grad_enabled():
-            inputs = [t for t, need in zip((query, key, value, *learned), needs, strict=True) if need]
-            everything = slice(0, query.shape[2]), slice(0, key.shape[2])
-            mask = ctx.bed.mask(*everything, ctx.bed.source(learned), learned)
-            again = fused.as_table(query, key, value, mask, scale=ctx.scale)
-            made = iter(torch.autograd.grad(again, inputs, gradients[0], create_graph=True, allow_unused=True))
-            each = [next(made) if need else None for need in needs]
+            plain = partial(_as_table, ctx.bed, ctx.scale)
+            each = list(again(plain, (query, key, value, *learned), needs, gradients[0]))
         elif learned:
             each = list(_learnt(query, key, value, found, total, gradients[0], ctx.bed, ctx.scale, learned))
         else:
             each = list(_backward(query, key, value, found, total, gradients[0], ctx.bed, ctx.scale))
         return *each[:3], None, None, *each[3:]
+
+
+def _as_table(bed: Bed, scale: float, query: Tensor, key: Tensor, value: Tensor, *learned: Tensor) -> Tensor:
+    everything = slice(0, query.shape[2]), slice(0, key.shape[2])
+    return fused.as_table(query, key, value, bed.mask(*everything, bed.source(learned), learned), scale=scale)
 
 
 def _backward(

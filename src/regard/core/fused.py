@@ -7,6 +7,7 @@ Axes: `b` batch and `h` heads (any batch axes, made two), `m` queries, `n` keys,
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch.nn import functional
 from regard.core.call import Ready
 from regard.core.cells import Cells
 from regard.core.compare import Product
+from regard.core.twice import again
 from regard.core.where import Where, everywhere
 
 forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
@@ -159,10 +161,9 @@ class _Fused(torch.autograd.Function):
         query, key, value, mask, found, total = ctx.saved_tensors
         slope = gradients[0]
         if torch.is_grad_enabled():
-            inputs = [t for t, need in zip((query, key, value), ctx.needs_input_grad, strict=False) if need]
-            again = as_table(query, key, value, mask, is_causal=ctx.is_causal, scale=ctx.scale)
-            made = iter(torch.autograd.grad(again, inputs, slope, create_graph=True))
-            return *(next(made) if need else None for need in ctx.needs_input_grad[:3]), None, None, None
+            plain = partial(as_table, is_causal=ctx.is_causal, scale=ctx.scale)
+            needs = (*ctx.needs_input_grad[:3], False)
+            return *again(plain, (query, key, value, mask), needs, slope), None, None
         sides = backward(slope, query, key, value, found, total, 0.0, ctx.is_causal, attn_mask=mask, scale=ctx.scale)
         return *sides, None, None, None
 

@@ -14,16 +14,25 @@ Axes: `batch`, `n` source positions, `m` target positions, `width` of a state.
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
-from regard.core import Additive, Dot, General, Prepared, Score, attend, lengths, scaled_dot, weights
+from regard.core import Additive, Dot, General, Look, Prepared, Score, lengths, scaled_dot, watch
+from regard.core.additive import KeySide
+from regard.core.call import Call
+from regard.core.cells import Cells
+from regard.core.looked import Looked
+from regard.core.score import is_seen, surely_finite
+from regard.core.weigh import softmax
 from regard.nn.recurrent import GatedUnit, Maxout, Reader, Reset
 from regard.nn.sizes import check_sizes
 from regard.nn.stepwise import BEGIN, Step
+from regard.nn.unrolled import Inputs, Plan, unrolled
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,7 +103,8 @@ class RnnSearch(nn.Module):
         self.target = nn.Embedding(config.target_vocabulary, config.embedding)
         self.reader = Reader(config.embedding, width, reset=config.reset)
         self.first = nn.Linear(width, width)
-        self.ask, self.score = _score(config)
+        self.ask, score = _score(config)
+        self.look = Look(score)
         self.unit = GatedUnit(config.embedding + notes, width, reset=config.reset)
         self.mix = nn.Linear(width + config.embedding + notes, 2 * config.readout)
         self.readout = nn.Sequential(Maxout(), nn.Dropout(config.dropout))
@@ -109,53 +119,103 @@ class RnnSearch(nn.Module):
         """The logits of every target token, each given those before it."""
         progress = self.begin(source, source_length)
         before = torch.cat([torch.full_like(target[:, :1], BEGIN), target[:, :-1]], 1)
-        words = self.dropout(self.target(before))
-        # What does not wait for the state is done for all steps at once: the words' share of the unit before
-        # the loop, the readout after it.
-        width = words.shape[-1]
-        shares = nn.functional.linear(words, self.unit.project.weight[:, :width], self.unit.project.bias)
-        state, states, contexts = progress.state, [progress.state], []
-        for place in range(target.shape[1]):
-            context = self._look(progress, state)
-            contexts.append(context)
-            share = shares[:, place] + nn.functional.linear(context, self.unit.project.weight[:, width:])
-            state = self.unit(share, state)
-            states.append(state)
-        if not contexts:
+        words = self.dropout(self.target(before.T))
+        if not len(words):
             return self.word.weight.new_zeros(*target.shape, self.config.target_vocabulary)
-        read = torch.stack(states[1:] if self.config.reads == "after" else states[:-1], 1)
-        return self._read_out(read, words, torch.stack(contexts, 1))
+        learns = self.training and torch.is_grad_enabled()
+        states, contexts = (self._unrolled(progress, words) if learns else None) or self._steps(progress, words)
+        if self.config.reads == "before":
+            states = torch.cat([progress.state[None].to(states.dtype), states[:-1]])
+        return self._read_out(states, words, contexts, turned=True)
 
     def begin(self, source: Int[Tensor, "batch n"], source_length: Int[Tensor, " batch"]) -> Progress:
         """Reads the sources, and does the keys' share of the score once."""
         read = self.reader(self.dropout(self.source(source)), source_length)
-        return Progress(
-            torch.tanh(self.first(read.backward)), self.score.prepare(read.notes), read.notes, source_length
-        )
+        return Progress(torch.tanh(self.first(read.backward)), self.look.prepare(read.notes), read.notes, source_length)
 
     def step(self, state: Progress, token: Int[Tensor, " batch"]) -> Step:
         """One token on: its word and a look from the state before make the next state."""
-        context = self._look(state, state.state)
+        weights = self.weights(state, state.state)
+        if state.keys.sound is None:
+            context = (weights[:, None] @ state.notes)[:, 0]
+            self._note(state, state.state[None])
+        else:  # there are notes to be cleaned
+            context = self._look(state, state.state)
         word = self.target(token)
         following = self.unit(self.unit.project(torch.cat([word, context], -1)), state.state)
         read = following if self.config.reads == "after" else state.state
         return Step(
             logits=self._read_out(read, word, context),
             state=dataclasses.replace(state, state=following),
-            weights=self.weights(state, state.state),
+            weights=weights,
         )
 
     def weights(self, progress: Progress, state: Float[Tensor, "batch width"]) -> Float[Tensor, "batch n"]:
         """Where a state looks."""
-        asked = self.ask(state)[:, None]
-        return weights(asked, progress.keys, score=self.score, where=lengths(progress.length))[:, 0]
+        return self.look.weights(self.ask(state)[:, None], progress.keys, where=lengths(progress.length))[:, 0]
 
     def _look(self, progress: Progress, state: Tensor) -> Tensor:
         asked = self.ask(state)[:, None]
-        return attend(asked, progress.keys, progress.notes, score=self.score, where=lengths(progress.length))[:, 0]
+        context: Tensor = self.look(asked, progress.keys, progress.notes, where=lengths(progress.length))
+        return context[:, 0]
 
-    def _read_out(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
-        logits: Tensor = self.word(self.readout(self.mix(torch.cat([state, word, context], -1))))
+    def _steps(self, progress: Progress, words: Float[Tensor, "m batch embedding"]) -> tuple[Tensor, Tensor]:
+        """The states and contexts of all steps, one by one."""
+        width, project = words.shape[-1], self.unit.project
+        shares = functional.linear(words, project.weight[:, :width], project.bias)  # these do not wait for the state
+        state, states, contexts = progress.state, [], []
+        for share in shares:
+            context = self._look(progress, state)
+            state = self.unit(share + functional.linear(context, project.weight[:, width:]), state)
+            states.append(state)
+            contexts.append(context)
+        return torch.stack(states), torch.stack(contexts)
+
+    def _unrolled(self, progress: Progress, words: Float[Tensor, "m batch embedding"]) -> tuple[Tensor, Tensor] | None:
+        """The same in the form that learns fast; nothing where that form does not hold all that `attend` promises."""
+        keys, notes, score = progress.keys, progress.notes, self.look.score
+        if not is_seen(words, notes) or keys.sound is not None or 0 in notes.shape:
+            return None
+        weight, bias, unit = self.unit.parts()
+        width, recurrent = words.shape[-1], unit.recurrent
+        vector = exponential = None
+        if isinstance(score, Additive) and isinstance(keys.share, KeySide):
+            compared, vector = keys.share.projected, score.vector
+            if isinstance(keys.share.exponential, tuple):
+                return None
+            exponential, recurrent = keys.share.exponential, torch.cat([recurrent, score.query.weight])
+        elif isinstance(keys.share, Tensor):
+            compared = keys.share
+            recurrent = torch.cat([recurrent, self.ask.weight]) if isinstance(self.ask, nn.Linear) else recurrent
+        scale = notes.shape[-1] ** -0.5 if score is scaled_dot else 1.0
+        hidden = torch.arange(notes.shape[1], device=notes.device) >= progress.length[:, None]
+        shares = functional.linear(words, weight[:, :width], bias)
+        inputs = Inputs(
+            *(shares, progress.state, notes, compared, vector),
+            *(weight[:, width:], recurrent, unit.inner, unit.bias),
+        )
+        states, contexts = unrolled(Plan(hidden if hidden.any() else None, exponential, scale), inputs)
+        if not surely_finite(contexts, states):
+            return None
+        self._note(progress, torch.cat([progress.state[None].to(states.dtype), states[:-1]]) if watch.OPEN else states)
+        return states, contexts
+
+    def _note(self, progress: Progress, states: Float[Tensor, "m batch width"]) -> None:
+        """Tells whoever watches that each of these states looked, since `look` itself was not called."""
+        watches = watch.watches() if watch.OPEN else []
+        if not watches:
+            return
+        keys, notes, where = progress.keys, progress.notes, lengths(progress.length)
+        cells = Cells(tuple(notes.shape[:1]), 1, notes.shape[1], 0, notes.device)
+        for asked in self.ask(states):
+            call = Call(asked[:, None], keys, notes, self.look.score, where, softmax, cells)
+            for each in watches:
+                each.record(self.look, partial(Looked, call=call, heads=False))
+
+    def _read_out(self, state: Tensor, word: Tensor, context: Tensor, *, turned: bool = False) -> Tensor:
+        """The logits; turned, of (m, batch, …) as (batch, m, …), which is done before they are many."""
+        read: Tensor = self.readout(self.mix(torch.cat([state, word, context], -1)))
+        logits: Tensor = self.word(read.transpose(0, 1) if turned else read)
         return logits
 
 
@@ -178,4 +238,4 @@ def _start_as_in_the_paper(model: RnnSearch) -> None:
             for block in torch.split(parameter.data, parameter.shape[1]):
                 nn.init.orthogonal_(block)
         else:
-            nn.init.normal_(parameter, std=0.001 if name.startswith("score.") else 0.01)
+            nn.init.normal_(parameter, std=0.001 if name.startswith("look.score.") else 0.01)

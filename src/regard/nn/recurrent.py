@@ -8,6 +8,10 @@ from typing import Literal, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.core.score import is_seen
+from regard.nn.lines import Weights, along, packing
 
 Reset = Literal["before", "after"]
 """Where the reset gate acts: on the state before its matrix (Cho et al. 2014), or on the product (PyTorch)."""
@@ -45,6 +49,13 @@ class GatedUnit(nn.Module):
         recalled = self.state(reset * state) if self.reset == "before" else reset * self.state(state)
         return torch.lerp(state, torch.tanh(for_state + recalled), update)
 
+    def parts(self) -> tuple[Tensor, Tensor, Weights]:
+        """What the written-out loops take: the share's matrix and bias in the order s̃, r, z, and the rest."""
+        weight, bias = (part.roll(self.width, 0) for part in (self.project.weight, self.project.bias))
+        if self.reset == "before":
+            return weight, bias, Weights(self.gates.weight, self.state.weight, None)
+        return weight, bias, Weights(torch.cat([self.gates.weight, self.state.weight]), None, self.state.bias)
+
 
 class Read(NamedTuple):
     """What a reader leaves: notes (batch, n, 2 width), zero in padding, and the last state of each direction."""
@@ -58,7 +69,8 @@ class Reader(nn.Module):
     """Reads each line in both directions; padding is never read.
 
     The backward direction starts at each line's own last position, so that its last state is the one at
-    position 1. With reset="after" it is PyTorch's fused unit, with "before" the papers', step by step.
+    position 1. With reset="after" it is PyTorch's fused unit, with "before" the papers', step by step. In training
+    both go the way of `lines`.
     """
 
     def __init__(self, input_width: int, width: int, *, reset: Reset = "after") -> None:
@@ -72,6 +84,8 @@ class Reader(nn.Module):
 
     def forward(self, lines: Float[Tensor, "batch n width"], length: Int[Tensor, " batch"]) -> Read:
         """Reads (batch, n, input width) lines of the given lengths, each at least 1."""
+        if self.training and torch.is_grad_enabled() and is_seen(lines, length) and len(length) and length.min() > 0:
+            return self._read_to_learn(lines, length)
         if self.reset == "after":
             packed = nn.utils.rnn.pack_padded_sequence(lines, length.cpu(), batch_first=True, enforce_sorted=False)
             states, last = self.fused(packed)
@@ -82,6 +96,38 @@ class Reader(nn.Module):
         inside = (torch.arange(lines.shape[1], device=lines.device) < length[:, None])[..., None]
         notes = torch.cat([onward, reversed_lines(back, length)], -1)
         return Read(torch.where(inside, notes, 0), last_onward, last_back)
+
+    def _read_to_learn(self, lines: Tensor, length: Tensor) -> Read:
+        """The same with one record in the graph for each direction, not one for each step."""
+        batch, longest, width = lines.shape
+        packed = packing(length, longest)
+        inputs = lines.reshape(batch * longest, width).index_select(0, packed.places)
+        read = []
+        for backward, (weight, bias, weights) in enumerate(self._parts()):
+            shares = functional.linear(inputs, weight, bias)
+            read.append(along(packed, shares, weights, backward=bool(backward)))
+        (onward, last_onward), (back, last_back) = read
+        states = torch.cat([onward, back], -1).to(lines.dtype)
+        notes = states.new_zeros(batch * longest, states.shape[-1]).index_copy(0, packed.places, states)
+        place = packed.order.argsort()
+        last_onward, last_back = (last.to(lines.dtype).index_select(0, place) for last in (last_onward, last_back))
+        return Read(notes.reshape(batch, longest, -1), last_onward, last_back)
+
+    def _parts(self) -> tuple[tuple[Tensor, Tensor, Weights], ...]:
+        if self.reset == "after":
+            return _parts_of(self.fused, ""), _parts_of(self.fused, "_reverse")
+        return self.onward.parts(), self.backward.parts()
+
+
+def _parts_of(fused: nn.GRU, direction: str) -> tuple[Tensor, Tensor, Weights]:
+    """The parts of PyTorch's unit, whose update gate is one minus ours: its share and its product change sign."""
+    names = ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
+    weight, bias, recurrent, recalled = (getattr(fused, f"{name}_l0{direction}").chunk(3) for name in names)
+    return (
+        torch.cat([weight[2], weight[0], -weight[1]]),
+        torch.cat([bias[2], bias[0] + recalled[0], -bias[1] - recalled[1]]),
+        Weights(torch.cat([recurrent[0], -recurrent[1], recurrent[2]]), None, recalled[2]),
+    )
 
 
 def _run(unit: GatedUnit, lines: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
