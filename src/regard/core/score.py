@@ -30,9 +30,10 @@ Share = Tensor | tuple["Share", ...]
 class Score(nn.Module, ABC):
     """A score function. It is a module, so that what it learns is found, moved and saved.
 
-    A kernel may ask for some rows of a call alone. A score that compares one query with one key, knows where
-    they stand by `cells.row_position` and `cells.column_position`, and passes tensors of its own through
-    `cells.cut`, can say so with `by_cell = True`; others are asked for all rows at once.
+    A kernel may ask for some rows of a call alone, and whoever looks for some examples or heads. A score that
+    compares one query with one key, knows where they stand by `cells.row_position` and `cells.column_position`,
+    and passes tensors of its own through `cells.cut`, can say so with `by_cell = True`; others are asked for all
+    at once.
     """
 
     by_cell: bool = False
