@@ -130,3 +130,20 @@ def test_keys_made_from_queries_of_an_additive_score():
     ]
     for one, other in zip(*each, strict=True):
         torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("where", WHERES, ids=str)
+@pytest.mark.parametrize("score", [s for s in SCORES if s.name in ("scaled_dot", "alibi", "bias", "additive")], ids=str)
+def test_a_gradient_with_a_graph_is_the_gradient(score, where):
+    """Second derivatives are those of the first: a check of them alone would not see that both are wrong."""
+    made = call(score, where)
+    leaves = [t.clone().requires_grad_() for t in (made.query, made.key, made.value)]
+    leaves += list(made.score.parameters())
+
+    def gradients(create_graph: bool) -> tuple[torch.Tensor, ...]:
+        output = regard.attend(*leaves[:3], score=made.score, where=made.where, first=made.sizes.first)
+        slope = torch.linspace(-1, 2, output.numel(), dtype=torch.float64).reshape(output.shape)
+        return torch.autograd.grad(output, leaves, slope, create_graph=create_graph, materialize_grads=True)
+
+    for one, other in zip(gradients(False), gradients(True), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)

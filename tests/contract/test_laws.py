@@ -94,6 +94,8 @@ EDGES = [
     Sizes(examples=2, heads=3, m=1, n=7, first=6),
     Sizes(examples=3, heads=5, m=7, n=1, first=0),
     Sizes(examples=1, heads=2, m=0, n=0, first=0),
+    Sizes(examples=1, heads=2, m=5, n=5, first=2),
+    Sizes(examples=1, heads=2, m=2, n=7, first=5),
     Sizes(examples=1, heads=2, m=3, n=5, first=0, width=1, value_width=1),
     Sizes(examples=1, heads=2, m=3, n=5, first=0, value_width=0),
 ]

@@ -35,8 +35,8 @@ FAULTS = (
     Fault(
         "additive: exponentials of anything",
         "core/additive.py",
-        "float(most) <= SAFE",
-        "float(most) <= 1e30",
+        "return float(least) >= -SAFE and float(most) <= SAFE",
+        "return True",
         (ADDITIVE,),
     ),
     Fault(
@@ -83,7 +83,7 @@ FAULTS = (
         "core/fused.py",
         "torch.where(seen, scores, 0).softmax(-1), 0)",
         "torch.where(seen, scores, 0).softmax(-1), 1)",
-        (KERNELS,),
+        (GRADIENTS,),
     ),
     Fault(
         "banded: windows one key late",
@@ -229,7 +229,7 @@ FAULTS = (
     Fault(
         "unrolled: exponentials of any query",
         "nn/unrolled.py",
-        "plan.exponential is not None and not additive._is_safe(kept.queries)",
+        "plan.exponential is not None and not additive.is_safe(kept.queries)",
         "False",
         (UNROLLED,),
     ),

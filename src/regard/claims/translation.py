@@ -62,9 +62,9 @@ def pronunciation(seed: int, folder: Path, tell: Tell) -> Measured:
     config = Config(width=320, embedding=128, readout=160, alignment=128, dropout=0.3)
     task = Options(target_tokens="words", decoded=1000, beam=1)
     settings = Settings(
-        tokens=3000, rate=2e-3, warmup=200, smoothing=0.1, validate=1000, save=250, average=0.998, precision="bfloat16"
+        tokens=8000, rate=2e-3, warmup=200, smoothing=0.1, validate=1000, save=250, average=0.998, precision="bfloat16"
     )
-    job = {"data": "cmudict:nostress", "epochs": 12, "seed": seed, "task": task, "train": settings, "model": config}
+    job = {"data": "cmudict:nostress", "epochs": 18, "seed": seed, "task": task, "train": settings, "model": config}
     seconds = trained(folder, "rnnsearch", job, tell)
     run = load(folder)
     greedy = evaluated(run, text_scores=False)

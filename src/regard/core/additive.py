@@ -53,10 +53,11 @@ def key_side(projected: Float[Tensor, "*batch n h"]) -> KeySide:
     if not is_seen(projected):
         return KeySide(projected, ())
     wide = projected.detach().to(at_least_single(projected.dtype))
-    return KeySide(projected, (2 * wide).exp() if _is_safe(wide) else ())
+    return KeySide(projected, (2 * wide).exp() if is_safe(wide) else ())
 
 
-def _is_safe(projected: Tensor) -> bool:
+def is_safe(projected: Tensor) -> bool:
+    """Whether exponentials of these sides may be multiplied."""
     if not projected.numel():
         return True
     least, most = torch.aminmax(projected)
@@ -78,7 +79,7 @@ def scores(query: Float[Tensor, "*_ m h"], key: KeySide, vector: Float[Tensor, "
     batch = torch.broadcast_shapes(query.shape[:-2], key.projected.shape[:-2])  # type: ignore[no-untyped-call]
     asked = _flat(query.to(dtype), batch)
     exponential = None
-    if isinstance(key.exponential, Tensor) and _is_safe(asked.detach()):
+    if isinstance(key.exponential, Tensor) and is_safe(asked.detach()):
         exponential = _flat(key.exponential, batch)
     found: Tensor = _Scores.apply(asked, _flat(key.projected.to(dtype), batch), vector.to(dtype), exponential)  # type: ignore[no-untyped-call]
     return found.reshape(*batch, *found.shape[1:])
@@ -94,7 +95,7 @@ class _Scores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Queries, key: Keys, vector: Tensor, exponential: Keys | None) -> Table:
         ctx.save_for_backward(query, key, vector, exponential)
-        kernels, queries, keys = _chosen(query, key, exponential, learns=any(ctx.needs_input_grad))
+        kernels, queries, keys = chosen(query, key, exponential, learns=any(ctx.needs_input_grad))
         found: Table = kernels.scores(queries, keys, vector)
         return found
 
@@ -104,7 +105,7 @@ class _Scores(torch.autograd.Function):
         slope = gradients[0]
         if torch.is_grad_enabled():
             return *again(plain_scores, (query, key, vector), ctx.needs_input_grad[:3], slope), None
-        kernels, queries, keys = _chosen(query, key, exponential, learns=True)
+        kernels, queries, keys = chosen(query, key, exponential, learns=True)
         for_query = for_key = for_vector = None
         if ctx.needs_input_grad[0] or ctx.needs_input_grad[2]:
             steep, values = kernels.query_side(queries, keys, slope)
@@ -128,7 +129,8 @@ class _Kernels(NamedTuple):
     key_side: Callable[..., Any]
 
 
-def _chosen(query: Queries, key: Keys, exponential: Keys | None, *, learns: bool) -> tuple[_Kernels, Tensor, Tensor]:
+def chosen(query: Queries, key: Keys, exponential: Keys | None, *, learns: bool) -> tuple[_Kernels, Tensor, Tensor]:
+    """The sums to call, and what they are given of each side."""
     if exponential is None:
         return _TANH, query, key
     work = query.numel() * key.shape[-2]

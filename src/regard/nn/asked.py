@@ -54,7 +54,7 @@ class Sums:
         return self.vector * kernels.key_side(asked, keys, slopes), self.values
 
     def _kernels(self, queries: Tensor) -> tuple[Any, Tensor, Tensor]:
-        return additive._chosen(queries, self.keys, self.exponential, learns=True)
+        return additive.chosen(queries, self.keys, self.exponential, learns=True)
 
 
 class Products:

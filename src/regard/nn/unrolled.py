@@ -118,7 +118,7 @@ class _Unrolled(torch.autograd.Function):
         inputs = Inputs(*tensors)  # type: ignore[arg-type]
         with torch.autocast(inputs.state.device.type, enabled=False):
             kept = _forth(plan, inputs)
-            if plan.exponential is not None and not additive._is_safe(kept.queries):
+            if plan.exponential is not None and not additive.is_safe(kept.queries):
                 plan = dataclasses.replace(plan, exponential=None)
                 kept = _forth(plan, inputs)
         ctx.plan = plan
