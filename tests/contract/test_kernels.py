@@ -233,6 +233,17 @@ def test_an_overflow_is_left_to_the_plain_form():
     assert torch.equal(found[0, :2], regard.attend(query[:, :2], key[:, :2], value[:, :2], where=regard.causal)[0])
 
 
+@pytest.mark.parametrize("where", [regard.everywhere, regard.causal], ids=str)
+def test_an_infinite_key_marks_whoever_sees_it(where):
+    """Its score is -inf, its weight 0 and the output finite; but a vector that is not finite marks its rows."""
+    query, key, value = torch.rand(1, 4, 2) + 0.1, torch.rand(1, 4, 2), torch.randn(1, 4, 3)
+    key[0, 1] = -torch.inf
+    found = regard.attend(query, key, value, where=where)
+    sees = regard.weights(query, torch.zeros_like(key), where=where)[0, :, 1] > 0
+    assert found[0, sees].isnan().all()
+    assert found[0, ~sees].isfinite().all()
+
+
 def test_memory_of_tiles_does_not_grow_with_the_table():
     """Forward and backward of a capped score at 2,048 × 2,048, in a fraction of one table."""
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -251,6 +262,33 @@ def test_memory_of_tiles_does_not_grow_with_the_table():
         regard.attend(x, x, x, score=regard.softcap(regard.scaled_dot, 5.0)).sum().backward()
     assert seen.cells <= tiled.TILE < 4 * 2048 * 2048 / 4
     assert math.isfinite(float(x.grad.sum()))
+
+
+@pytest.mark.usefixtures("in_tiles")
+def test_tiles_are_made_again_from_the_parameters_of_the_forward_pass():
+    """`functional_call` lends other parameters for the forward pass alone."""
+    look = regard.core.Look(regard.Additive(5, 5, hidden=3).double(), weigh=regard.sparsemax)
+    x, lent = torch.randn(29, 5, dtype=torch.float64), torch.randn(3, dtype=torch.float64, requires_grad=True)
+    found = torch.func.functional_call(look, {"score.vector": lent}, (x, x, x))
+    one = torch.autograd.grad(found.square().sum(), lent)[0]
+    look.score.vector = torch.nn.Parameter(lent.detach())
+    other = torch.autograd.grad(look(x, x, x).square().sum(), look.score.vector)[0]
+    torch.testing.assert_close(one, other, atol=laws.EXACT, rtol=0)
+
+
+@pytest.mark.usefixtures("in_tiles")
+@pytest.mark.parametrize("changed", ["vector", "query", "keys"])
+def test_what_is_changed_before_the_backward_pass_is_refused(changed):
+    score = regard.Additive(5, 5, hidden=3)
+    query, key = torch.randn(29, 5, requires_grad=True), torch.randn(29, 5, requires_grad=True)
+    output = regard.attend(query, key, key, score=score, weigh=regard.sparsemax)
+    with torch.no_grad():
+        {"vector": score.vector, "query": query, "keys": key}[changed].add_(1)
+    with pytest.raises(
+        RuntimeError,
+        match=r"modified by an inplace operation|was changed in place between the forward and the backward pass",
+    ):
+        output.sum().backward()
 
 
 def test_positions_are_told_in_a_part():

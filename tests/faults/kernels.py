@@ -174,7 +174,7 @@ FAULTS = (
         "core/dispatch.py",
         "unseen = [call.query, key]",
         "unseen = [call.query]",
-        (LAWS,),
+        (KERNELS,),
     ),
     Fault(
         "dispatch: the output is not looked at",
