@@ -12,7 +12,7 @@ import torch
 import regard
 from regard.core import banded, biased, dispatch, tiled
 from tests.contract import test_laws as laws
-from tests.registry import SCORES, WEIGHS, WHERES, At, ScoreCase, Sizes, WhereCase, call, shared_call
+from tests.registry import SCORES, WEIGHS, WHERES, ScoreCase, Sizes, WhereCase, call, shared_call
 
 SOFTMAX = WEIGHS[0]
 LONG = Sizes(examples=2, heads=3, m=23, n=29, first=2)
@@ -315,6 +315,3 @@ def test_positions_are_told_in_a_part():
         torch.testing.assert_close(regard.attend(x, x, x, score=Far(), first=4), whole, atol=laws.EXACT, rtol=0)
     finally:
         tiled.TILE = kept
-
-
-assert At  # the cells of the predicates above

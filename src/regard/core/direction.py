@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.core import compiling
 from regard.core.score import at_least_single, is_seen
+from regard.core.twice import again
 
 Vectors = Float[Tensor, "*batch d"]
 
@@ -58,12 +59,11 @@ class _Direction(torch.autograd.Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor | None:
         vectors, found, factor = ctx.saved_tensors
         slope = gradients[0]
         if torch.is_grad_enabled():
-            again: Tensor = torch.autograd.grad(_plain(vectors), vectors, slope, create_graph=True)[0]
-            return again
+            return again(_plain, (vectors,), (True,), slope)[0]
         rows = [t.to(factor.dtype).reshape(-1, vectors.shape[-1]) for t in (slope, found)]
         steep: Tensor = _BACKWARD(*rows, factor)
         return steep.reshape(vectors.shape).to(vectors.dtype)

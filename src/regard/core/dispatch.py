@@ -25,8 +25,6 @@ from regard.core.where import everywhere
 
 WIDE = 2**18
 """Cells above which the mask of a band is a view of a table by offset, and is not made."""
-
-
 MANY = 2**9
 """Keys, over all batches, above which a single query makes its table: a sum over the keys would cost as much."""
 

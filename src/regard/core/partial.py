@@ -84,12 +84,5 @@ def _with_total(ready: Ready) -> Float[Tensor, "*batch m d_and_1"]:
     total = torch.where(some, torch.where(some, closed, 0).logsumexp(-1, keepdim=True), -torch.inf)
     if not cells.scores.shape[-1]:
         total = cells.scores.new_full((*cells.scores.shape[:-1], 1), -torch.inf)
-    value = plain.combine(applied.to(call_value(ready).dtype), ready, cells).to(total.dtype)
+    value = plain.combine(applied.to(plain.value_of(ready).dtype), ready, cells).to(total.dtype)
     return torch.cat([value, total], -1)
-
-
-def call_value(ready: Ready) -> Tensor:
-    """The values of a call that has some."""
-    if ready.value is None:
-        raise TypeError("partial: values are needed")
-    return ready.value

@@ -101,7 +101,7 @@ def marked(computed: Float[Tensor, "*batch m n"], cells: Table) -> Float[Tensor,
 def output(ready: Ready) -> Float[Tensor, "*batch m d_v"]:
     """The whole operation on clean vectors: what every kernel computes."""
     call, cells = ready.call, table(ready)
-    applied = weights(cells, call.weigh).to(_value(ready).dtype)
+    applied = weights(cells, call.weigh).to(value_of(ready).dtype)
     factor = call.factor(ready.cells)
     if factor is not None:
         applied = applied * (factor if cells.open is None else torch.where(cells.open, factor, 0))
@@ -113,12 +113,13 @@ def output(ready: Ready) -> Float[Tensor, "*batch m d_v"]:
 
 def combine(applied: Float[Tensor, "*batch m n"], ready: Ready, cells: Table) -> Float[Tensor, "*batch m d_v"]:
     """The weighted sum of the values; NaN in every row that sees a score which is not a number."""
-    value = _value(ready)
+    value = value_of(ready)
     result, mark = applied @ value, cells.broken_rows
     return result if mark is None else result + mark.to(value.dtype)
 
 
-def _value(ready: Ready) -> Tensor:
+def value_of(ready: Ready) -> Tensor:
+    """The values of a call that has some."""
     if ready.value is None:
         raise Misfit("values are needed for an output")
     return ready.value
